@@ -1,0 +1,324 @@
+"""The single dispatch point: run an op on its backend, and record it if a gradient is wanted.
+
+`unary` and `binary` make dispatchers specialised by arity, with a fast path for the common case:
+tensors of one dtype on one device, or a tensor and a Python number. Whatever that path can't do it
+leaves to `coerced`, which converts, promotes and explains, and to `apply`, which is complete.
+"""
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import backends
+from ._dtypes import SCALAR_RANK, Default, of_scalar, promote, promote_scalar, show
+from ._errors import AnomalyError, DeviceError, DTypeError
+from ._expr import Expr
+from ._modes import ANOMALY, GRAD, TRACE, mode
+from ._node import Node, extra, next_order
+from ._op import Op, Projection
+from ._shapes import infer_shapes
+from ._tensor import Tensor, describe, new_tensor, wrap
+
+new_node = Node.__new__
+cpu: Any = backends.backend("cpu")
+CONSTANTS = cpu.CONSTANTS
+
+# Raised on the fast path by operands that it isn't made for, and by kernels that refuse them.
+NOT_FAST = (AttributeError, KeyError, TypeError, ValueError)
+
+
+def as_array(out: Any) -> Any:
+    """NumPy gives scalars for 0-d results: make them arrays again."""
+    return np.asarray(out) if isinstance(out, np.generic) else out
+
+
+def unary(op: Op) -> Callable[[Any], Tensor]:
+    """The dispatcher of an op with one input and no attributes."""
+    op.arity = 1
+    kernels, plan = op.kernels, None
+    keeps_dtype = op.dtype is None
+
+    def call(x, /):
+        nonlocal plan
+        word = mode.word
+        if word > GRAD:
+            return coerced(op, x)
+        try:
+            node, data = x.node, x.data
+            out = kernels[type(data)](data)
+            dtype = out.dtype
+            if keeps_dtype and dtype is not data.dtype:
+                return coerced(op, x)
+        except NOT_FAST:
+            return coerced(op, x)
+        shape = out.shape
+        if not shape:
+            out = as_array(out)
+        result = new_tensor(Tensor)
+        result.data = out
+        result._grad = None
+        if node is None or not word or not op.differentiable:
+            result.node = None
+            return result
+        if plan is None:
+            plan = op.plan((True,))
+        recorded = new_node(Node)
+        recorded.plan = plan
+        recorded.parents = node
+        recorded.saved = plan.pick_raw(data, out)
+        recorded.order = next_order()
+        recorded.shape = shape
+        recorded.dtype = dtype
+        recorded.extra = None
+        result.node = recorded
+        return result
+
+    return call
+
+
+def binary(op: Op) -> Callable[[Any, Any], Tensor]:
+    """The dispatcher of an op with two inputs and no attributes."""
+    op.arity = 2
+    kernels = op.kernels
+    keeps_dtype = op.dtype is None
+    plan_x = plan_y = plan_xy = None
+
+    def call(x, y, /):
+        nonlocal plan_x, plan_y, plan_xy
+        word = mode.word
+        if word > GRAD:
+            return coerced(op, x, y)
+        try:
+            x_node, x_data = x.node, x.data
+            if type(y) is float or type(y) is int:
+                y_node, y_data = None, CONSTANTS[x_data.dtype][y]
+            else:
+                y_node, y_data = y.node, y.data
+                if y_data.dtype is not x_data.dtype:
+                    return coerced(op, x, y)
+            out = kernels[type(x_data)](x_data, y_data)
+            dtype = out.dtype
+            if keeps_dtype and dtype is not x_data.dtype:
+                return coerced(op, x, y)
+        except NOT_FAST:
+            return coerced(op, x, y)
+        shape = out.shape
+        if not shape:
+            out = as_array(out)
+        result = new_tensor(Tensor)
+        result.data = out
+        result._grad = None
+        if not word or (x_node is None and y_node is None) or not op.differentiable:
+            result.node = None
+            return result
+        recorded = new_node(Node)
+        if y_node is None:
+            plan = plan_x = plan_x or op.plan((True, False))
+            recorded.parents = x_node
+        elif x_node is None:
+            plan = plan_y = plan_y or op.plan((False, True))
+            recorded.parents = y_node
+        else:
+            plan = plan_xy = plan_xy or op.plan((True, True))
+            recorded.parents = (x_node, y_node)
+        recorded.plan = plan
+        recorded.saved = plan.pick_raw(x_data, y_data, out)
+        recorded.order = next_order()
+        recorded.shape = shape
+        recorded.dtype = dtype
+        recorded.extra = None
+        result.node = recorded
+        return result
+
+    return call
+
+
+def general(op: Op) -> Callable[..., Any]:
+    """The dispatcher of every other op."""
+    if op.kind == "elementwise":
+        return lambda *inputs, **attrs: coerced(op, *inputs, **attrs)
+    return lambda *inputs, **attrs: apply(op, inputs, attrs)
+
+
+def coerced(op: Op, *inputs: Any, **attrs: Any) -> Any:
+    """Apply an op to operands of any kind: convert them, promote their dtypes, check shapes."""
+    if any(type(operand) is Expr for operand in inputs):
+        return Expr(op, inputs, attrs)
+    operands = promoted(op, [as_operand(op, operand) for operand in inputs])
+    infer_shapes(op, operands, attrs)
+    return apply(op, operands, attrs)
+
+
+def as_operand(op: Op, operand: Any) -> Any:
+    """A tensor or a Python scalar."""
+    if isinstance(operand, Tensor) or type(operand) in SCALAR_RANK:
+        return operand
+    if isinstance(operand, (np.ndarray, np.generic)):
+        return lift(cpu.from_numpy(np.asarray(operand)))
+    raise DTypeError(
+        f"{op.name}: tensors and Python numbers are needed, got {type(operand).__name__}; "
+        "convert it with ad.asarray"
+    )
+
+
+def promoted(op: Op, operands: list) -> list:
+    """The operands, with those that promote together cast to their common dtype.
+
+    Python scalars stay, unless there is no tensor among them that could carry the dtype.
+    """
+    chosen = {k for k in range(len(operands)) if op.input_name(k) in op.promotes}
+    if not chosen:
+        return operands
+    together = [operands[k] for k in sorted(chosen)]
+    dtype = common_dtype(together)
+    if op.floats and dtype.kind in "iub":
+        dtype = Default.float
+    if not any(isinstance(x, Tensor) for x in together):
+        return [constant(x, dtype) if k in chosen else x for k, x in enumerate(operands)]
+    return [to_dtype(x, dtype) if k in chosen else x for k, x in enumerate(operands)]
+
+
+def common_dtype(operands: list) -> np.dtype:
+    """The dtype that tensors and Python scalars promote to."""
+    dtypes = [x.data.dtype for x in operands if isinstance(x, Tensor)]
+    scalars = [x for x in operands if not isinstance(x, Tensor)]
+    dtype = functools.reduce(promote, dtypes or [of_scalar(scalars[0])])
+    return functools.reduce(promote_scalar, scalars, dtype)
+
+
+def constant(value: Any, dtype: np.dtype) -> Tensor:
+    """A 0-d tensor of host data."""
+    return lift(cpu.from_numpy(np.array(value, dtype)))
+
+
+def lift(data: Any) -> Tensor:
+    """A tensor around new data; while a function is traced, a constant of the trace."""
+    return mode.trace.constant(data) if mode.word & TRACE else wrap(data)
+
+
+def to_dtype(operand: Any, dtype: np.dtype) -> Any:
+    if not isinstance(operand, Tensor) or operand.data.dtype is dtype:
+        return operand
+    from .primitives.conversions import cast
+
+    return cast(operand, dtype=dtype)
+
+
+def apply(op: Op, inputs: Any, attrs: dict) -> Any:
+    """Run an op on tensors (and Python scalars, or None where optional); record it."""
+    word = mode.word
+    if word & TRACE:
+        raw, results = mode.trace.record(op, inputs, attrs)
+    else:
+        raw, results = execute(op, inputs, attrs)
+    outputs = tuple(wrap(as_array(result)) for result in results)
+    if word & GRAD and op.differentiable:
+        record(op, inputs, raw, outputs, attrs)
+    if word & ANOMALY:
+        check_finite(op, inputs, outputs)
+    return outputs[0] if op.single_result else outputs
+
+
+def execute(op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
+    """The raw inputs and the raw results of an op, computed by its backend."""
+    tensors = [x for x in inputs if isinstance(x, Tensor)]
+    if "device" in attrs:
+        module = backends.backend(attrs["device"])
+        arrays, attrs = module.Array, {k: v for k, v in attrs.items() if k != "device"}
+    else:
+        check_devices(op, tensors)
+        arrays = type(tensors[0].data)
+        module = backends.LOADED.get(arrays)
+    raw = [x.data if isinstance(x, Tensor) else x for x in inputs]
+    if module is not None and len(tensors) < len(raw):
+        raw = [
+            module.scalar(x, scalar_dtype(op, inputs)) if type(x) in SCALAR_RANK else x for x in raw
+        ]
+    results = op.kernels[arrays](*raw, **attrs)
+    return raw, (results,) if op.single_result else results
+
+
+def scalar_dtype(op: Op, inputs: Any) -> np.dtype:
+    """The dtype that scalar operands take: that of the tensors they were promoted with."""
+    promoting = [x for k, x in enumerate(inputs) if op.input_name(k) in op.promotes]
+    return next(x.data.dtype for x in promoting if isinstance(x, Tensor))
+
+
+def check_devices(op: Op, tensors: list[Tensor]) -> None:
+    devices = {tensor.device: tensor for tensor in tensors}
+    if len(devices) > 1:
+        what = " and ".join(f"{describe(x)} on {d}" for d, x in devices.items())
+        raise DeviceError(f"{op.name}: all tensors must be on one device, got {what}; use x.to(...)")
+
+
+def record(op: Op, inputs: Any, raw: list, outputs: tuple[Tensor, ...], attrs: dict) -> None:
+    """Give the outputs a node, if an input that has a rule has one."""
+    nodes = [x.node if isinstance(x, Tensor) else None for x in inputs]
+    needs = tuple(node is not None and op.has_rule(k) for k, node in enumerate(nodes))
+    differentiable = outputs[: len(op.outputs)]
+    if not any(needs) or any(out.data.dtype.kind not in "fc" for out in differentiable):
+        return
+    if any(out.data.dtype.kind == "c" for out in differentiable):
+        raise DTypeError(f"{op.name}: gradients through complex values aren't supported yet")
+    plan = op.plan(needs)
+    parents: Any = tuple(node for node, need in zip(nodes, needs, strict=True) if need)
+    saved = plan.pick(raw, [out.data for out in outputs], attrs)
+    if len(differentiable) == 1:
+        shape, dtype = outputs[0].data.shape, outputs[0].data.dtype
+    else:
+        shape = tuple(out.data.shape for out in differentiable)
+        dtype = tuple(out.data.dtype for out in differentiable)
+    node = Node(plan, parents[0] if plan.single else parents, saved, shape, dtype)
+    if len(differentiable) == 1:
+        outputs[0].node = node
+        return
+    for position, out in enumerate(differentiable):
+        out.node = project(node, position)
+
+
+def project(node: Node, position: int) -> Node:
+    """The node of one output of an op with several."""
+    plan = Projection(node.plan.op, position)
+    return Node(plan, node, None, node.shape[position], node.dtype[position])
+
+
+def check_finite(op: Op, inputs: Any, outputs: tuple[Tensor, ...]) -> None:
+    """Under detect_anomaly: remember who called, and raise at the first NaN or infinity."""
+    source = user_line()
+    for name, out in zip(op.results, outputs, strict=True):
+        if out.node is not None:
+            extra(out.node).source = source
+            if out.node.plan.output is not None:
+                extra(out.node.parents).source = source
+        if not is_finite(out.data):
+            shapes = ", ".join(describe(x) if isinstance(x, Tensor) else repr(x) for x in inputs)
+            raise AnomalyError(
+                f"{op.name}({shapes}) gave {what_is_wrong(out.data)} in {name}, {describe(out)}\n"
+                f"  {source}"
+            )
+
+
+def is_finite(data: Any) -> bool:
+    if data.dtype.kind not in "fc" or type(data) not in backends.LOADED:
+        return True
+    return bool(np.isfinite(backends.LOADED[type(data)].to_numpy(data)).all())
+
+
+def what_is_wrong(data: Any) -> str:
+    return "NaN" if np.isnan(backends.LOADED[type(data)].to_numpy(data)).any() else "an infinity"
+
+
+def user_line() -> str:
+    """The innermost line of the call stack that isn't adjoint's own."""
+    import linecache
+
+    frame = sys._getframe()
+    own = __name__.partition(".")[0]
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == own:
+        frame = frame.f_back
+    name, line = frame.f_code.co_filename, frame.f_lineno
+    return f'File "{name}", line {line}: {linecache.getline(name, line).strip()}'
+

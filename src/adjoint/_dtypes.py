@@ -1,0 +1,133 @@
+"""Data types and how they promote. Raw arrays carry NumPy's dtype objects, users see `DType`."""
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from ._errors import DTypeError
+
+
+class DType:
+    """A data type, such as `ad.float32`. NumPy accepts it wherever it wants a dtype."""
+
+    __slots__ = ("dtype", "kind", "name")
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name = name
+        self.kind = kind
+        self.dtype = np.dtype(name)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"adjoint.{self.name}"
+
+    def __reduce__(self) -> tuple:
+        return by_name, (self.name,)
+
+
+bool = DType("bool", "bool")
+int8, int16, int32, int64 = (DType(f"int{n}", "int") for n in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (DType(f"uint{n}", "uint") for n in (8, 16, 32, 64))
+float16, float32, float64 = (DType(f"float{n}", "float") for n in (16, 32, 64))
+complex64, complex128 = (DType(f"complex{n}", "complex") for n in (64, 128))
+
+ALL = tuple(value for value in globals().values() if isinstance(value, DType))
+FROM_NUMPY = {dtype.dtype: dtype for dtype in ALL}
+BY_NAME = {dtype.name: dtype for dtype in ALL}
+BY_PYTHON = {builtins.bool: bool, int: int64}
+
+# A scalar is weak: it changes an array's dtype only if its kind is the larger one.
+RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+SCALAR_RANK = {builtins.bool: 0, int: 1, float: 2, complex: 3}
+
+
+class Default:
+    """The dtype of Python floats; settable."""
+
+    float: np.dtype = np.dtype("float32")
+
+
+def by_name(name: str) -> DType:
+    return BY_NAME[name]
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Set the dtype that Python floats and integer division get (float32 unless set).
+
+    >>> ad.set_default_dtype(ad.float64)
+    >>> ad.asarray(1.0).dtype
+    adjoint.float64
+    >>> ad.set_default_dtype(ad.float32)
+    """
+    raw = as_numpy(dtype)
+    if raw.kind != "f":
+        raise DTypeError(f"set_default_dtype: a float dtype is needed, got {show(raw)}")
+    Default.float = raw
+
+
+def get_default_dtype() -> DType:
+    """The dtype that Python floats get.
+
+    >>> ad.get_default_dtype()
+    adjoint.float32
+    """
+    return FROM_NUMPY[Default.float]
+
+
+def as_numpy(dtype: Any) -> np.dtype:
+    """The NumPy dtype behind a DType, a NumPy dtype, a name, or `float`, `int`, `bool`."""
+    if isinstance(dtype, DType):
+        return dtype.dtype
+    if dtype is float:
+        return Default.float
+    if dtype is complex:
+        return np.result_type(Default.float, np.complex64)
+    if dtype in BY_PYTHON:
+        return BY_PYTHON[dtype].dtype
+    try:
+        raw = None if dtype is None else np.dtype(dtype)
+    except TypeError:
+        raw = None
+    if raw not in FROM_NUMPY:
+        names = ", ".join(BY_NAME)
+        raise DTypeError(f"{dtype!r} is not a dtype of adjoint; there are ad.{{{names}}}")
+    return FROM_NUMPY[raw].dtype
+
+
+def show(raw: np.dtype) -> str:
+    """A raw dtype as users know it."""
+    return FROM_NUMPY[raw].name
+
+
+def of_scalar(scalar: Any) -> np.dtype:
+    """The dtype that a Python scalar has where no array decides."""
+    return as_numpy(type(scalar))
+
+
+def promote(x: np.dtype, y: np.dtype) -> np.dtype:
+    """The dtype of an op on arrays of two dtypes. Integers never widen a float."""
+    if x == y:
+        return x
+    low, high = sorted((x, y), key=lambda d: RANK[d.kind])
+    if high.kind == "f" and low.kind in "iub":
+        return high
+    if high.kind == "c" and low.kind in "iub":
+        return high
+    result = np.promote_types(x, y)
+    if result.kind == "f" and high.kind != "f":
+        raise DTypeError(f"{show(x)} and {show(y)} have no common integer dtype; cast one of them")
+    return FROM_NUMPY[result].dtype
+
+
+def promote_scalar(dtype: np.dtype, scalar: Any) -> np.dtype:
+    """The dtype of an op on an array and a Python scalar."""
+    if SCALAR_RANK[type(scalar)] <= RANK[dtype.kind]:
+        return dtype
+    if type(scalar) is complex:
+        return np.result_type(dtype if dtype.kind == "f" else Default.float, np.complex64)
+    return of_scalar(scalar)

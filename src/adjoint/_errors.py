@@ -1,0 +1,37 @@
+"""The exceptions of adjoint: each is an `AdjointError` and the builtin that fits."""
+
+
+class AdjointError(Exception):
+    """Base of every error that adjoint raises on purpose."""
+
+
+class ShapeError(AdjointError, ValueError):
+    """Shapes that don't go together."""
+
+
+class ArgumentError(AdjointError, ValueError):
+    """A value that the function can't work with."""
+
+
+class DTypeError(AdjointError, TypeError):
+    """A dtype, or a Python type, that the function can't work with."""
+
+
+class DeviceError(AdjointError, RuntimeError):
+    """Tensors on different devices, or a device that can't do what was asked."""
+
+
+class IndexingError(AdjointError, IndexError):
+    """An index that doesn't fit the tensor."""
+
+
+class GradientError(AdjointError, RuntimeError):
+    """A gradient that can't be had, or a derivative rule that is wrong."""
+
+
+class AnomalyError(GradientError):
+    """The first NaN or infinity under `detect_anomaly`."""
+
+
+class TraceError(AdjointError, RuntimeError):
+    """Something that needs a value, where only its shape and dtype are known."""

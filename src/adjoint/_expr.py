@@ -1,0 +1,104 @@
+"""Elementwise expressions on symbols: what a derivative rule says, before there is any array.
+
+A rule is called once with symbols; the ops in it return `Expr`s instead of computing. That DAG is
+the single source of the compiled forms of the rule: here, a straight-line NumPy function.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ._errors import TraceError
+
+
+class Expr:
+    """A symbol (`op` is None, `name` set) or an elementwise op on expressions and scalars."""
+
+    __slots__ = ("args", "attrs", "name", "op")
+
+    def __init__(self, op: Any, args: tuple = (), attrs: Mapping | None = None, name: str = ""):
+        self.op = op
+        self.args = args
+        self.attrs = attrs or {}
+        self.name = name
+
+    def __bool__(self) -> bool:
+        raise TraceError(f"a rule can't branch on the value of {self}; use ad.where")
+
+    def __repr__(self) -> str:
+        if self.op is None:
+            return self.name
+        attrs = [f"{key}={value!r}" for key, value in self.attrs.items()]
+        return f"{self.op.name}({', '.join([*map(repr, self.args), *attrs])})"
+
+
+def symbol(name: str) -> Expr:
+    return Expr(None, name=name)
+
+
+class Writer:
+    """Writes expressions as lines of Python, equal subexpressions once."""
+
+    def __init__(self, kernel: Callable[[Any], Callable], constant: Callable[[Any], Any]) -> None:
+        self.kernel = kernel
+        self.constant = constant
+        self.scope: dict[str, Any] = {}
+        self.names: dict[Any, str] = {}
+        self.lines: list[str] = []
+
+    def write(self, value: Any) -> str:
+        """The text that stands for a value; lines that compute it are added as needed."""
+        if not isinstance(value, Expr):
+            return "None" if value is None else self.bind("c", self.constant(value))
+        if value.op is None:
+            return value.name
+        args = [self.write(arg) for arg in value.args]
+        args += [f"{key}={self.attribute(item)}" for key, item in value.attrs.items()]
+        call = f"{self.bind(value.op.name, self.kernel(value.op))}({', '.join(args)})"
+        if call not in self.names:
+            self.names[call] = f"t{len(self.names)}"
+            self.lines.append(f"{self.names[call]} = {call}")
+        return self.names[call]
+
+    def attribute(self, value: Any) -> str:
+        return value.name if isinstance(value, Expr) else self.bind("a", value)
+
+    def bind(self, prefix: str, value: Any) -> str:
+        """A name in the function's scope for an object."""
+        for name, held in self.scope.items():
+            if held is value:
+                return name
+        name = f"{prefix}_{len(self.scope)}"
+        self.scope[name] = value
+        return name
+
+
+def compile_expressions(
+    signature: str,
+    unpack: Iterable[str],
+    outputs: list[Any],
+    kernel: Callable[[Any], Callable],
+    constant: Callable[[Any], Any],
+) -> Callable:
+    """A straight-line function that computes `outputs`: one value, or a tuple of them."""
+    writer = Writer(kernel, constant)
+    results = [writer.write(out) for out in outputs]
+    result = results[0] if len(results) == 1 else f"({', '.join(results)},)"
+    lines = [*unpack, *writer.lines, f"return {result}"]
+    source = f"def compiled({signature}):\n" + "".join(f"    {line}\n" for line in lines)
+    exec(source, writer.scope)
+    compiled = writer.scope["compiled"]
+    compiled.source = source
+    return compiled
+
+
+class PerDType(dict):
+    """dtype -> compiled function, made on first use: constants are typed beforehand."""
+
+    def __init__(self, make: Callable[[np.dtype], Callable]) -> None:
+        self.make = make
+
+    def __missing__(self, dtype: np.dtype) -> Callable:
+        self[dtype] = self.make(dtype)
+        return self[dtype]

@@ -1,0 +1,101 @@
+"""The thread-local mode word, read once per op, and the context managers that change it."""
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+GRAD, ANOMALY, TRACE = 1, 2, 4
+
+
+class Mode(threading.local):
+    """Bits of `word` say what happens to an op besides being computed; `trace` records it."""
+
+    word: int = GRAD
+    trace: Any = None
+
+    def __init__(self) -> None:
+        # IEEE results are results. np.errstate costs more than a small op, so it is set once per
+        # thread, when the thread first uses adjoint.
+        np.seterr(all="ignore")
+
+
+mode = Mode()
+
+
+class Switch:
+    """A context manager and decorator that sets and clears bits of the mode word."""
+
+    sets = 0
+    clears = 0
+
+    def __new__(cls, function: Callable | None = None) -> Any:
+        """Allow `@no_grad` beside `@no_grad()`."""
+        self = super().__new__(cls)
+        self._former = []
+        return self if function is None else self(function)
+
+    def __enter__(self) -> None:
+        self._former.append(mode.word)
+        mode.word = mode.word & ~self.clears | self.sets
+
+    def __exit__(self, *exception: object) -> None:
+        mode.word = self._former.pop()
+
+    def __call__(self, function: Callable) -> Callable:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with type(self)():
+                return function(*args, **kwargs)
+
+        return wrapper
+
+
+class no_grad(Switch):
+    """Within it (or in a function decorated with it) nothing is recorded for gradients.
+
+    >>> x = ad.tensor(2.0, requires_grad=True)
+    >>> with ad.no_grad():
+    ...     y = x * 3
+    >>> y.requires_grad
+    False
+    """
+
+    clears = GRAD
+
+
+class enable_grad(Switch):
+    """Within it gradients are recorded again, also inside `no_grad`.
+
+    >>> x = ad.tensor(2.0, requires_grad=True)
+    >>> with ad.no_grad(), ad.enable_grad():
+    ...     y = x * 3
+    >>> y.requires_grad
+    True
+    """
+
+    sets = GRAD
+
+
+class detect_anomaly(Switch):
+    """Within it the first NaN or infinity in a value or a gradient raises `AnomalyError`.
+
+    >>> x = ad.tensor(0.0, requires_grad=True)
+    >>> with ad.detect_anomaly():
+    ...     ad.log(x)
+    Traceback (most recent call last):
+    adjoint.AnomalyError: ...
+    """
+
+    sets = ANOMALY
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops are recorded for gradients in this thread.
+
+    >>> ad.is_grad_enabled()
+    True
+    """
+    return bool(mode.word & GRAD)

@@ -1,0 +1,117 @@
+"""The recorded graph: nodes that point to the nodes of their inputs, and nothing that points back.
+
+Without cycles, memory is freed by reference counts as soon as the last tensor that needs it goes.
+"""
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+# Minus the creation number: a node is newer than, and so ordered before, everything it uses.
+next_order = itertools.count(-1, -1).__next__
+
+
+class Released:
+    """What stands in `saved` after a backward that didn't keep the graph."""
+
+
+RELEASED = Released()
+
+
+class Node:
+    """One recorded op.
+
+    `plan`: the op, specialised to the inputs that need a gradient; None for a leaf.
+    `parents`: their nodes: one Node where `plan.single`, else a tuple. `saved`: the raw values that
+    the derivative rules name: one value, a tuple, or None. `shape`, `dtype`: of the output (of an op
+    with several outputs: tuples). `extra`: hooks and the like, None for almost every node.
+    """
+
+    __slots__ = ("dtype", "extra", "order", "parents", "plan", "saved", "shape")
+
+    plan: Any
+    parents: Any
+    saved: Any
+    order: int
+    shape: Any
+    dtype: Any
+    extra: "Extra | None"
+
+    def __init__(self, plan, parents, saved, shape, dtype) -> None:
+        self.plan = plan
+        self.parents = parents
+        self.saved = saved
+        self.order = next_order()
+        self.shape = shape
+        self.dtype = dtype
+        self.extra = None
+
+    def __lt__(self, other: "Node") -> bool:
+        return self.order < other.order
+
+    @property
+    def inputs(self) -> "tuple[Node, ...]":
+        """The parents, always as a tuple."""
+        if self.plan is None:
+            return ()
+        return (self.parents,) if self.plan.single else self.parents
+
+    @property
+    def name(self) -> str:
+        return "leaf" if self.plan is None else self.plan.op.name
+
+
+class Leaf(Node):
+    """Where gradients end: it knows its tensor, weakly."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor) -> None:
+        super().__init__(None, None, None, tensor.data.shape, tensor.data.dtype)
+        self.tensor = weakref.ref(tensor)
+
+
+class Extra:
+    """What few nodes have: hooks, a tensor that wants its gradient kept, the user's source line."""
+
+    __slots__ = ("hooks", "post_hooks", "retains", "source")
+
+    def __init__(self) -> None:
+        self.hooks: dict[int, Callable] = {}
+        self.post_hooks: dict[int, Callable] = {}
+        self.retains: Any = None
+        self.source: str | None = None
+
+
+def extra(node: Node) -> Extra:
+    """The node's Extra, made on first use."""
+    if node.extra is None:
+        node.extra = Extra()
+    return node.extra
+
+
+class HookHandle:
+    """Removes its hook; also as a context manager, at the end of the block."""
+
+    def __init__(self, hooks: dict[int, Callable], hook: Callable) -> None:
+        self._hooks = hooks
+        self._key = next_order()
+        hooks[self._key] = hook
+
+    def remove(self) -> None:
+        """Take the hook away; doing so twice, or while it runs, is fine."""
+        self._hooks.pop(self._key, None)
+
+    def __enter__(self) -> "HookHandle":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+def registered(hooks: dict[int, Callable]) -> Iterator[Callable]:
+    """The hooks in order, also while they add and remove hooks."""
+    for key in list(hooks):
+        if key in hooks:
+            yield hooks[key]

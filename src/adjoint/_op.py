@@ -1,0 +1,311 @@
+"""What an op is: its declaration, and plans: the declaration specialised to what needs a gradient.
+
+The parameter names of a derivative rule say what is kept for backward: `g` (for op with several
+outputs, `g_<output>`) is the incoming gradient; an input's, output's or aux value's name is that
+array (`out`: the only output); `x_shape` and `x_dtype` are an input's metadata; `i` is the position
+in a `*xs` input; `needs` (joint rules) says which inputs want a gradient; every other name is a
+static attribute of the call.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from . import backends
+from ._errors import ArgumentError, TraceError
+from ._expr import Expr, PerDType, compile_expressions, symbol
+from ._modes import no_grad
+from ._tensor import Tensor, wrap
+
+KINDS = ("elementwise", "reduction", "movement", "index", "contraction", "other")
+
+
+def parameters(function: Callable) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def shape_of(value: Any) -> tuple:
+    return getattr(value, "shape", ())
+
+
+def dtype_of(value: Any) -> Any:
+    return getattr(value, "dtype", None)
+
+
+class Op:
+    """A declared op; see `adjoint.op` for what the fields mean to who declares one."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        rules: dict[str, Callable],
+        *,
+        inputs: str | None = None,
+        outputs: str = "out",
+        aux: str = "",
+        attrs: str = "",
+        vjp: Callable | None = None,
+        shape: Callable | None = None,
+        dtype: str | None = None,
+        promotes: str | None = None,
+        floats: bool = False,
+        linear: bool = False,
+        dynamic_shape: bool = False,
+        forward: Callable | None = None,
+        kernels: dict[str, Callable] | None = None,
+    ) -> None:
+        words = (inputs if inputs is not None else " ".join(rules)).split()
+        self.name = name
+        self.kind = kind
+        self.inputs = tuple(word.strip("*?") for word in words)
+        self.optional = frozenset(word[:-1] for word in words if word.endswith("?"))
+        self.variadic = bool(words) and words[-1].startswith("*")
+        self.outputs = tuple(outputs.split())
+        self.results = (*self.outputs, *aux.split())
+        self.attributes = frozenset(attrs.split())
+        self.rules = rules
+        self.vjp = vjp
+        self.shape = shape
+        self.dtype = dtype
+        self.promotes = frozenset(self.inputs if promotes is None else promotes.split())
+        self.floats = floats
+        self.linear = linear
+        self.dynamic_shape = dynamic_shape
+        self.forward = forward
+        self.own_kernels = kernels or {}
+        self.arity = 0  # set where a dispatcher specialised by arity serves the op
+        self.kernels = Kernels(self)
+        self.plans: dict[tuple[bool, ...], Plan] = {}
+        self._check()
+
+    def _check(self) -> None:
+        unknown = set(self.rules) - set(self.inputs)
+        if unknown:
+            raise ArgumentError(
+                f"op {self.name}: rules for {sorted(unknown)}, but its inputs are {self.inputs}"
+            )
+        if self.rules and self.vjp:
+            raise ArgumentError(f"op {self.name}: give a rule per input or a joint vjp, not both")
+        metadata = {f"{x}_{what}" for x in self.inputs for what in ("shape", "dtype", "shapes")}
+        own = {*self.inputs, *self.results, *self.attributes}
+        known = {*own, *metadata, *self.gradients, "i", "needs"}
+        for rule in [*self.rules.values(), *filter(None, [self.vjp])]:
+            unknown = set(parameters(rule)) - known
+            if unknown:
+                raise ArgumentError(
+                    f"op {self.name}: a rule names {sorted(unknown)}, which is neither an input, an "
+                    "output, metadata such as x_shape, nor declared in attrs="
+                )
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    @property
+    def gradients(self) -> tuple[str, ...]:
+        """What the rules call the incoming gradients, one per output."""
+        return ("g",) if len(self.outputs) == 1 else tuple(f"g_{x}" for x in self.outputs)
+
+    @property
+    def differentiable(self) -> bool:
+        return bool(self.rules or self.vjp)
+
+    @property
+    def single_result(self) -> bool:
+        return len(self.results) == 1
+
+    def input_name(self, position: int) -> str:
+        """The declared name of the input at a position; all of `*xs` share one."""
+        return self.inputs[min(position, len(self.inputs) - 1)]
+
+    def has_rule(self, position: int) -> bool:
+        return self.vjp is not None or self.input_name(position) in self.rules
+
+    def plan(self, needs: tuple[bool, ...]) -> "Plan":
+        plan = self.plans.get(needs)
+        if plan is None:
+            plan = self.plans[needs] = Plan(self, needs)
+        return plan
+
+
+class Kernels(dict):
+    """Raw array type -> the function that computes an op on such arrays."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+
+    def __missing__(self, array_type: type) -> Callable:
+        backend = backends.LOADED.get(array_type)
+        if backend is None:
+            raise TraceError(
+                f"{self.op.name}: a traced value was used after its trace ended; return it from the "
+                "traced function instead"
+            )
+        self[array_type] = self.find(backend)
+        return self[array_type]
+
+    def find(self, backend: Any) -> Callable:
+        op = self.op
+        own = op.own_kernels.get(backend.DEVICE)
+        kernel = own or (op.forward and from_forward(op, backend)) or backend.KERNELS.get(op.name)
+        if kernel is None:
+            raise ArgumentError(
+                f"op {op.name} has no implementation on {backend.DEVICE}: declare it with "
+                f"forward= or kernels={{{backend.DEVICE!r}: function}}"
+            )
+        return kernel
+
+
+def from_forward(op: Op, backend: Any) -> Callable:
+    """A kernel from a forward that is written in adjoint ops."""
+    forward: Any = op.forward
+    if op.kind != "elementwise":
+
+        def run(*inputs: Any, **attrs: Any) -> Any:
+            tensors = [wrap(x) if isinstance(x, backend.Array) else x for x in inputs]
+            with no_grad():
+                out = forward(*tensors, **attrs)
+            return out.data if isinstance(out, Tensor) else tuple(part.data for part in out)
+
+        return run
+
+    names = parameters(forward)
+    output = forward(*map(symbol, names))
+    compiled = PerDType(
+        lambda dtype: compile_expressions(
+            ", ".join(names),
+            (),
+            [output],
+            lambda op: op.kernels[backend.Array],
+            lambda value: backend.scalar(value, dtype),
+        )
+    )
+
+    def run_elementwise(*inputs: Any, **attrs: Any) -> Any:
+        return compiled[inputs[0].dtype](*inputs, **attrs)
+
+    return run_elementwise
+
+
+class Plan:
+    """An op specialised to the inputs that need a gradient: what to save, and what to compute.
+
+    `targets`: the positions of those inputs. `names`: what `saved` holds, in order. `calls`: the rules
+    with their parameter names. `partial` plans compute fewer gradients from the same saved values.
+    """
+
+    __slots__ = (
+        "calls",
+        "compiled",
+        "names",
+        "needs",
+        "op",
+        "output",
+        "partials",
+        "pick",
+        "pick_raw",
+        "single",
+        "targets",
+    )
+
+    def __init__(self, op: Op, needs: tuple[bool, ...], names: tuple[str, ...] | None = None):
+        self.op = op
+        self.needs = needs
+        self.targets = tuple(position for position, need in enumerate(needs) if need)
+        self.single = len(self.targets) == 1
+        self.calls = [(rule, parameters(rule)) for rule in self.rules()]
+        self.names = self.named_by_rules() if names is None else names
+        self.output: int | None = None
+        self.partials: dict[tuple[bool, ...], Plan] = {}
+        inputs = [f"inputs[{k}]" for k in range(len(needs))]
+        results = [f"results[{k}]" for k in range(len(op.results))]
+        self.pick: Callable = self.picker("inputs, results, attrs", inputs, results)
+        self.pick_raw: Callable | None = None
+        if op.arity:
+            args = list("xy"[: op.arity])
+            self.pick_raw = self.picker(", ".join([*args, "out"]), args, ["out"])
+        self.compiled: PerDType | None = None
+        if op.kind == "elementwise" and op.vjp is None and op.single_result:
+            self.compiled = PerDType(self.compile)
+
+    def rules(self) -> list[Callable]:
+        op = self.op
+        return [op.vjp] if op.vjp else [op.rules[op.input_name(k)] for k in self.targets]
+
+    def named_by_rules(self) -> tuple[str, ...]:
+        given = {*self.op.gradients, "i", "needs"}
+        names = (name for _, names in self.calls for name in names)
+        return tuple(dict.fromkeys(name for name in names if name not in given))
+
+    def picker(self, signature: str, inputs: list[str], results: list[str]) -> Callable:
+        """A function that takes from a call what `saved` holds: one value, a tuple, or None."""
+        parts = [self.locate(name, inputs, results) for name in self.names]
+        text = "None" if not parts else parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+        scope = {"shape_of": shape_of, "dtype_of": dtype_of}
+        return eval(f"lambda {signature}: {text}", scope)
+
+    def locate(self, name: str, inputs: list[str], results: list[str]) -> str:
+        """The text of an expression for a name that a rule mentions."""
+        op = self.op
+        if name in op.inputs:
+            return self.input_text(name, inputs)
+        if name in op.results:
+            return results[op.results.index(name)]
+        owner, _, what = name.rpartition("_")
+        if owner in op.inputs and what in ("shape", "dtype"):
+            return f"{what}_of({self.input_text(owner, inputs)})"
+        if owner in op.inputs and what == "shapes":
+            return f"tuple(map(shape_of, {self.input_text(owner, inputs)}))"
+        return f"attrs[{name!r}]"
+
+    def input_text(self, name: str, inputs: list[str]) -> str:
+        position = self.op.inputs.index(name)
+        if self.op.variadic and position == len(self.op.inputs) - 1:
+            return f"({', '.join(inputs[position:])},)" if inputs[position:] else "()"
+        return inputs[position]
+
+    def partial(self, wanted: tuple[bool, ...]) -> "Plan":
+        """The plan for some of the targets, from the same saved values."""
+        plan = self.partials.get(wanted)
+        if plan is None:
+            kept = {k for k, want in zip(self.targets, wanted, strict=True) if want}
+            needs = tuple(k in kept for k in range(len(self.needs)))
+            plan = self.partials[wanted] = Plan(self.op, needs, self.names)
+        return plan
+
+    def unpacked(self, saved: Any) -> tuple:
+        return saved if len(self.names) > 1 else (saved,) if self.names else ()
+
+    def expressions(self) -> list[Expr]:
+        """The derivative rules of the targets, traced: elementwise ops only."""
+        known: dict[str, Any] = {name: symbol(name) for name in self.names}
+        known["g"] = symbol("g")
+        return [rule(*(known[name] for name in names)) for rule, names in self.calls]
+
+    def compile(self, dtype: np.dtype) -> Callable:
+        """One NumPy function (g, saved) -> the gradients of the targets."""
+        cpu = backends.backend("cpu")
+        saved = self.names[0] if len(self.names) == 1 else "saved"
+        unpack = [f"{', '.join(self.names)} = saved"] if len(self.names) > 1 else []
+        return compile_expressions(
+            f"g, {saved}",
+            unpack,
+            self.expressions(),
+            lambda op: op.kernels[cpu.Array],
+            lambda value: cpu.scalar(value, dtype),
+        )
+
+
+class Projection:
+    """The plan of a node that stands for one output of an op with several."""
+
+    single = True
+    compiled = None
+
+    def __init__(self, op: Op, output: int) -> None:
+        self.op = op
+        self.output = output
+
+

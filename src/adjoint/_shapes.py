@@ -1,0 +1,69 @@
+"""Shapes and dtypes of results without computing them: one function per kind, plus exceptions."""
+
+from typing import Any
+
+import numpy as np
+
+from ._dtypes import BY_NAME
+from ._errors import ShapeError, TraceError
+from ._op import Op, parameters, shape_of
+
+Shape = tuple[int, ...]
+
+
+def broadcast_shapes(name: str, shapes: list[Shape]) -> Shape:
+    """The shape that shapes broadcast to."""
+    sizes: list[int] = []
+    for axis in range(-max(map(len, shapes), default=0), 0):
+        lengths = {shape[axis] for shape in shapes if len(shape) >= -axis} - {1}
+        if len(lengths) > 1:
+            raise ShapeError(
+                f"{name}: shapes {' and '.join(map(str, shapes))} don't broadcast: axis {axis} has "
+                f"lengths {' and '.join(map(str, sorted(lengths)))}; they must be equal or 1"
+            )
+        sizes.append(lengths.pop() if lengths else 1)
+    return tuple(sizes)
+
+
+def reduced_shape(shape: Shape, axis: Shape, keepdims: bool) -> Shape:
+    if keepdims:
+        return tuple(1 if k in axis else n for k, n in enumerate(shape))
+    return tuple(n for k, n in enumerate(shape) if k not in axis)
+
+
+def infer_shapes(op: Op, inputs: Any, attrs: dict) -> tuple[Shape, ...]:
+    """The shape of each result of an op on these inputs (anything that has a shape, or scalars)."""
+    if op.shape is not None:
+        shapes = op.shape(*(named(op, name, inputs, attrs) for name in parameters(op.shape)))
+        return (shapes,) if op.single_result else shapes
+    if op.kind == "elementwise":
+        return (broadcast_shapes(op.name, [shape_of(x) for x in inputs]),) * len(op.results)
+    if op.kind == "reduction":
+        shape = reduced_shape(inputs[0].shape, attrs["axis"], attrs["keepdims"])
+        return (shape,) * len(op.results)
+    raise TraceError(f"{op.name}: declare the op with shape= to use it in a trace")
+
+
+def named(op: Op, name: str, inputs: Any, attrs: dict) -> Any:
+    """What a shape function means by a parameter's name."""
+    if name in attrs:
+        return attrs[name]
+    owner, _, what = name.rpartition("_")
+    position = op.inputs.index(owner)
+    if what == "shapes":
+        return tuple(map(shape_of, inputs[position:]))
+    return shape_of(inputs[position])
+
+
+def infer_dtypes(op: Op, dtypes: list[np.dtype | None], attrs: dict) -> tuple[np.dtype, ...]:
+    """The dtype of each result; `dtypes` has None for scalars and missing inputs."""
+    known = dict(zip(op.inputs, dtypes, strict=False))
+    promoting = [dtype for name, dtype in known.items() if name in op.promotes]
+    default = next((dtype for dtype in promoting if dtype is not None), None)
+
+    def resolve(word: str) -> Any:
+        return attrs.get(word) or known.get(word) or (word in BY_NAME and BY_NAME[word].dtype)
+
+    words = (op.dtype or "").split()
+    found = [resolve(word) for word in words] or [default]
+    return tuple(found * len(op.results) if len(found) == 1 else found)

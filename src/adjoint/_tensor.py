@@ -1,0 +1,325 @@
+"""Tensor: a raw array, the node that made it, and its gradient. Flat: no tensor in a tensor.
+
+A tensor is a value. Assigning into one never changes another, although raw arrays are shared
+freely: a write copies first unless nobody else can reach the memory.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import backends
+from ._dtypes import FROM_NUMPY, DType, show
+from ._errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError
+from ._modes import TRACE, mode
+from ._node import HookHandle, Leaf, Node, extra
+
+
+class Tensor:
+    """An n-dimensional array that can be differentiated. Make one with `ad.tensor`."""
+
+    __slots__ = ("__weakref__", "_grad", "data", "node")
+
+    data: Any
+    node: Node | None
+    _grad: "Tensor | None"
+
+    __array_ufunc__ = None  # NumPy operators with a tensor on the right give way to ours
+
+    if TYPE_CHECKING:  # operators and methods are bound where the functions are: functions/methods
+        __add__: Callable[[Any], "Tensor"]
+        __radd__: Callable[[Any], "Tensor"]
+        __sub__: Callable[[Any], "Tensor"]
+        __rsub__: Callable[[Any], "Tensor"]
+        __mul__: Callable[[Any], "Tensor"]
+        __rmul__: Callable[[Any], "Tensor"]
+        __truediv__: Callable[[Any], "Tensor"]
+        __rtruediv__: Callable[[Any], "Tensor"]
+        __pow__: Callable[[Any], "Tensor"]
+        __rpow__: Callable[[Any], "Tensor"]
+        __matmul__: Callable[[Any], "Tensor"]
+        __rmatmul__: Callable[[Any], "Tensor"]
+        __and__: Callable[[Any], "Tensor"]
+        __or__: Callable[[Any], "Tensor"]
+        __lt__: Callable[[Any], "Tensor"]
+        __le__: Callable[[Any], "Tensor"]
+        __gt__: Callable[[Any], "Tensor"]
+        __ge__: Callable[[Any], "Tensor"]
+        __neg__: Callable[[], "Tensor"]
+        __abs__: Callable[[], "Tensor"]
+        __invert__: Callable[[], "Tensor"]
+        __getitem__: Callable[[Any], "Tensor"]
+        __setitem__: Callable[[Any, Any], None]
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise DTypeError("ad.Tensor isn't called: make a tensor with ad.tensor or ad.asarray")
+
+    __hash__ = object.__hash__
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return self.data.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.data.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.data.size
+
+    @property
+    def dtype(self) -> DType:
+        """The data type of the elements."""
+        return FROM_NUMPY[self.data.dtype]
+
+    @property
+    def device(self) -> str:
+        """Where the elements are, such as "cpu"."""
+        return self.data.device
+
+    # Gradients
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether ops on this tensor are recorded for gradients."""
+        return self.node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor was not computed from one that requires grad."""
+        return self.node is None or self.node.plan is None
+
+    def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
+        """Ask for gradients with respect to this tensor, or stop asking; returns the tensor."""
+        if not self.is_leaf:
+            raise GradientError(
+                "requires_grad can only be changed on leaves; this tensor was computed by "
+                f"{self.node.name}: use x.detach().requires_grad_()"  # type: ignore[union-attr]
+            )
+        if requires_grad and self.data.dtype.kind != "f":
+            raise DTypeError(
+                f"only float tensors can require grad, this one is {show(self.data.dtype)}; "
+                "cast it first: ad.astype(x, ad.float32)"
+            )
+        if requires_grad != self.requires_grad:
+            journal(self)
+            self.node = Leaf(self) if requires_grad else None
+        return self
+
+    @property
+    def grad(self) -> "Tensor | None":
+        """The gradient that `backward` has accumulated here, or None."""
+        if mode.word & TRACE:
+            journal(self)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: "Tensor | None") -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise DTypeError(f"grad: a tensor or None is needed, got {type(value).__name__}")
+            if value.data.shape != self.data.shape or value.data.dtype != self.data.dtype:
+                raise ShapeError(
+                    f"grad: the tensor is {describe(self)}, the gradient given {describe(value)}; "
+                    "shape and dtype must be equal"
+                )
+        journal(self)
+        self._grad = value
+
+    def detach(self) -> "Tensor":
+        """The same values, without a graph."""
+        return wrap(self.data)
+
+    def retain_grad(self) -> None:
+        """Have `backward` keep this tensor's gradient in `.grad` although it isn't a leaf."""
+        node = self._recorded("retain_grad")
+        if node.plan is not None:
+            extra(node).retains = weakref.ref(self)
+
+    def register_hook(self, hook: Callable[["Tensor"], "Tensor | None"]) -> HookHandle:
+        """Call `hook` with the total gradient of this tensor, in every backward through it.
+
+        What it returns, unless None, replaces the gradient.
+
+        >>> x = ad.tensor(3.0, requires_grad=True)
+        >>> handle = x.register_hook(lambda g: g * 10)
+        >>> (x * x).backward()
+        >>> x.grad
+        tensor(60.)
+        """
+        return HookHandle(extra(self._recorded("register_hook")).hooks, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[["Tensor"], None]) -> HookHandle:
+        """Call `hook` with this leaf once per backward, after its `.grad` has been set."""
+        node = self._recorded("register_post_accumulate_grad_hook")
+        if node.plan is not None:
+            raise GradientError(
+                f"register_post_accumulate_grad_hook: only for leaves, this is from {node.name}"
+            )
+        return HookHandle(extra(node).post_hooks, hook)
+
+    def _recorded(self, function: str) -> Node:
+        if self.node is None:
+            raise GradientError(
+                f"{function}: this tensor doesn't require grad, so it never gets a gradient; "
+                "call x.requires_grad_() first"
+            )
+        return self.node
+
+    # Values
+
+    def numpy(self) -> np.ndarray:
+        """The values as a read-only NumPy array, without a copy.
+
+        >>> ad.asarray([1, 2]).numpy()
+        array([1, 2])
+        """
+        if self.node is not None:
+            raise GradientError(
+                "numpy: this tensor requires grad, and NumPy would lose its graph; "
+                "use x.detach().numpy()"
+            )
+        return self._host("numpy")
+
+    def _host(self, function: str) -> np.ndarray:
+        """A read-only view of the values in host memory."""
+        module = backends.LOADED.get(type(self.data))
+        if module is None:
+            raise TraceError(
+                f"{function}: the values of a traced tensor aren't known while its function is "
+                f"traced, only shape {self.shape} and dtype {self.dtype}; use ad.where instead of "
+                "`if`, and return what you want to look at"
+            )
+        view = module.to_numpy(self.data).view()
+        view.flags.writeable = False
+        return view
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        view = self.numpy()
+        if copy is False and dtype is not None and np.dtype(dtype) != view.dtype:
+            raise ArgumentError(f"__array__: {self.dtype} to {dtype} needs a copy")
+        return view if dtype is None and not copy else np.array(view, dtype)
+
+    def item(self) -> Any:
+        """The only element, as a Python number."""
+        if self.size != 1:
+            raise ShapeError(
+                f"item: one element is needed, shape is {self.shape}; use x.tolist() for many"
+            )
+        return self._host("item").item()
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers."""
+        return self._host("tolist").tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self._single("bool"))
+
+    def __float__(self) -> float:
+        return float(self._single("float"))
+
+    def __int__(self) -> int:
+        return int(self._single("int"))
+
+    def __complex__(self) -> complex:
+        return complex(self._single("complex"))
+
+    def __index__(self) -> int:
+        value = self._single("index")
+        if not isinstance(value, int):
+            raise DTypeError(f"an index must be an integer, this tensor is {self.dtype}")
+        return value
+
+    def _single(self, function: str) -> Any:
+        if self.size != 1:
+            raise ShapeError(
+                f"{function}() of a tensor of shape {self.shape} is ambiguous: it needs exactly one "
+                "element; use ad.any(x), ad.all(x), or x.item() on an element"
+            )
+        return self._host(function).item()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise DTypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __iter__(self) -> "Iterator[Tensor]":
+        if not self.shape:
+            raise DTypeError("a 0-d tensor can't be iterated over")
+        return (self[k] for k in range(self.shape[0]))
+
+    def __repr__(self) -> str:
+        module = backends.LOADED.get(type(self.data))
+        if module is None:
+            return f"tensor(traced, {describe(self)})"
+        values = np.array2string(
+            module.to_numpy(self.data), precision=4, separator=", ", prefix="tensor("
+        )
+        notes = [values]
+        if self.dtype.name not in ("float32", "int64", "bool"):
+            notes.append(f"dtype={self.dtype!r}")
+        if self.device != "cpu":
+            notes.append(f"device={self.device!r}")
+        if self.node is not None:
+            notes.append("requires_grad=True" if self.is_leaf else f"grad_fn=<{self.node.name}>")
+        return f"tensor({', '.join(notes)})"
+
+    # Copies
+
+    def __reduce__(self) -> tuple:
+        self._only_leaves("pickle")
+        return restore, (self._host("pickle").copy(), self.requires_grad, self.device)
+
+    def __deepcopy__(self, memo: dict) -> "Tensor":
+        self._only_leaves("deepcopy")
+        copy = wrap(self.data).requires_grad_(self.requires_grad)
+        copy._grad = None if self._grad is None else wrap(self._grad.data)
+        memo[id(self)] = copy
+        return copy
+
+    def _only_leaves(self, function: str) -> None:
+        if not self.is_leaf:
+            raise GradientError(
+                f"{function}: only leaves can be copied with their gradient settings; this tensor "
+                f"was computed by {self.node.name}: "  # type: ignore[union-attr]
+                "use x.detach()"
+            )
+
+
+new_tensor = Tensor.__new__
+
+
+def wrap(data: Any, node: Node | None = None) -> Tensor:
+    """A tensor around a raw array."""
+    tensor = new_tensor(Tensor)
+    tensor.data = data
+    tensor.node = node
+    tensor._grad = None
+    return tensor
+
+
+def restore(array: np.ndarray, requires_grad: bool, device: str) -> Tensor:
+    return wrap(backends.backend(device).from_numpy(array)).requires_grad_(requires_grad)
+
+
+def journal(tensor: Tensor) -> None:
+    """Tell the trace under way, if any, that `tensor` is about to change."""
+    if mode.word & TRACE:
+        mode.trace.journal(tensor)
+
+
+def describe(tensor: Tensor) -> str:
+    """dtype and shape, as in float32[2, 3]."""
+    return f"{tensor.dtype.name}{list(tensor.shape)}"

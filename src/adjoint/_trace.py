@@ -1,0 +1,349 @@
+"""Tracing: run a function on arrays without values, and keep what it did as a Graph.
+
+While a function is traced every op is recorded, also those on tensors from outside: the mode decides,
+not the arguments. Tensors from outside become captures, read anew at every replay; those that the
+function changes (parameters, `.grad`s, the random state) are put back by the replay. Whatever the
+function did to them while it was traced is undone at the end, also if it raises.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import backends
+from ._dtypes import show
+from ._apply import apply
+from ._errors import ArgumentError, ShapeError, TraceError
+from ._modes import TRACE, mode, no_grad
+from ._node import Leaf, next_order
+from ._op import Op, dtype_of
+from ._shapes import Shape, infer_dtypes, infer_shapes
+from ._tensor import Tensor, describe, journal, wrap
+from ._tree import leaves, map_tree
+
+
+class Traced:
+    """A raw array of which only shape, dtype and device are known; `mark` tells whose it is."""
+
+    __slots__ = ("device", "dtype", "mark", "name", "shape")
+    __array_ufunc__ = None
+
+    def __init__(self, name: str, shape: Shape, dtype: np.dtype, device: str, mark: object) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.mark = mark
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def __repr__(self) -> str:
+        return f"%{self.name}"
+
+    def typed(self) -> str:
+        return f"{self} : {show(self.dtype)}{list(self.shape)}"
+
+
+class Step(NamedTuple):
+    """One recorded op: its inputs are Traced arrays, Python scalars or None."""
+
+    op: Op
+    inputs: tuple
+    attrs: dict[str, Any]
+    results: tuple[Traced, ...]
+
+    def __repr__(self) -> str:
+        attrs = [f"{key}={plain(value)}" for key, value in self.attrs.items()]
+        call = f"{self.op.name}({', '.join([*map(repr, self.inputs), *attrs])})"
+        return f"{', '.join(result.typed() for result in self.results)} = {call}"
+
+
+def plain(value: Any) -> str:
+    """An attribute's value, short."""
+    return value.name if isinstance(value, np.dtype) else repr(value)
+
+
+class Slot(NamedTuple):
+    """Where a graph reads or writes: a tensor from outside, or an input by its number, or either's
+    `.grad`."""
+
+    owner: Tensor | int
+    grad: bool = False
+
+    def tensor(self, inputs: list[Tensor]) -> Tensor:
+        return inputs[self.owner] if isinstance(self.owner, int) else self.owner
+
+    def read(self, inputs: list[Tensor]) -> Tensor:
+        tensor = self.tensor(inputs)
+        if not self.grad:
+            return tensor
+        if tensor._grad is None:
+            raise TraceError(
+                f"graph: a tensor ({describe(tensor)}) had a .grad when the function was traced, but "
+                "has none now"
+            )
+        return tensor._grad
+
+    def write(self, inputs: list[Tensor], value: Tensor | None) -> None:
+        tensor = self.tensor(inputs)
+        journal(tensor)
+        if self.grad:
+            tensor._grad = value
+        elif value is not None:
+            tensor.data = value.data
+
+    def __repr__(self) -> str:
+        owner = f"input {self.owner}" if isinstance(self.owner, int) else "a tensor"
+        return f"the .grad of {owner}" if self.grad else owner
+
+
+class Before(NamedTuple):
+    """A tensor as it was before the trace touched it."""
+
+    tensor: Tensor
+    data: Any
+    node: Any
+    grad: Tensor | None
+
+    def restore(self) -> None:
+        self.tensor.data, self.tensor.node, self.tensor._grad = self.data, self.node, self.grad
+
+
+class Trace:
+    """A recording under way."""
+
+    def __init__(self) -> None:
+        self.start = next_order()
+        self.outer: Trace | None = mode.trace
+        self.mark = object()
+        self.steps: list[Step] = []
+        self.captures: dict[int, tuple[Traced, Slot]] = {}
+        self.before: dict[int, Before] = {}
+        self.number = itertools.count()
+
+    def new(self, shape: Shape, dtype: np.dtype, device: str) -> Traced:
+        return Traced(str(next(self.number)), shape, dtype, device, self.mark)
+
+    def like(self, tensor: Tensor) -> Traced:
+        return self.new(tensor.data.shape, tensor.data.dtype, tensor.device)
+
+    def owns(self, data: Any) -> bool:
+        return type(data) is Traced and data.mark is self.mark
+
+    def record(self, op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
+        """Note down an op; returns its inputs, as rules will see them, and its results."""
+        if op.dynamic_shape:
+            raise TraceError(
+                f"{op.name}: the shape of its result depends on values, which aren't known while a "
+                "function is traced; use ad.where with a mask instead"
+            )
+        lifted = [self.lift(x) if isinstance(x, Tensor) else x for x in inputs]
+        if op.forward is not None and op.kind != "elementwise":
+            return self.typed(op, lifted), self.inline(op, inputs, attrs)
+        device = attrs.get("device") or next(x.device for x in lifted if type(x) is Traced)
+        shapes = infer_shapes(op, lifted, attrs)
+        dtypes = infer_dtypes(op, [dtype_of(x) for x in lifted], attrs)
+        results = tuple(self.new(s, d, device) for s, d in zip(shapes, dtypes, strict=True))
+        self.steps.append(Step(op, tuple(lifted), dict(attrs), results))
+        return self.typed(op, lifted), results
+
+    def typed(self, op: Op, lifted: list) -> list:
+        """Scalars with the dtype that they act in, so that rules lose no digits."""
+        if all(x is None or type(x) is Traced for x in lifted):
+            return lifted
+        together = [x for k, x in enumerate(lifted) if op.input_name(k) in op.promotes]
+        dtype = next(x.dtype for x in together if type(x) is Traced)
+        cpu = backends.backend("cpu")
+        return [x if x is None or type(x) is Traced else cpu.scalar(x, dtype) for x in lifted]
+
+    def inline(self, op: Op, inputs: Any, attrs: dict) -> tuple:
+        """The results of an op whose forward is written in ops: it is traced through."""
+        with no_grad():
+            out = op.forward(*inputs, **attrs)  # type: ignore[misc]
+        return tuple(self.lift(x) for x in ((out,) if isinstance(out, Tensor) else out))
+
+    def lift(self, tensor: Tensor) -> Traced:
+        """The traced array behind a tensor; a tensor from outside becomes a capture."""
+        if self.owns(tensor.data):
+            return tensor.data
+        if type(tensor.data) is Traced and not (self.outer and self.outer.known(tensor.data)):
+            raise TraceError(
+                "a traced value was used after its trace ended; return it from the traced function"
+            )
+        if id(tensor) not in self.captures:
+            self.captures[id(tensor)] = self.like(tensor), Slot(tensor)
+        return self.captures[id(tensor)][0]
+
+    def known(self, data: Traced) -> bool:
+        return self.owns(data) or bool(self.outer and self.outer.known(data))
+
+    def constant(self, data: Any) -> Tensor:
+        """A tensor around data that the traced function brought along."""
+        return wrap(self.lift(wrap(data)))
+
+    def journal(self, tensor: Tensor) -> None:
+        """A tensor is about to change, or its `.grad` to be read: remember how it was."""
+        if self.owns(tensor.data) or id(tensor) in self.before:
+            return
+        grad = tensor._grad
+        self.before[id(tensor)] = Before(tensor, tensor.data, tensor.node, grad)
+        if grad is not None and id(grad) not in self.captures:
+            self.captures[id(grad)] = self.like(grad), Slot(tensor, grad=True)
+
+    def argument(self, tensor: Tensor, position: int) -> Tensor:
+        """A tensor without values that stands for an argument."""
+        value = wrap(self.like(tensor))
+        if tensor.requires_grad:
+            value.node = Leaf(value)
+        if tensor._grad is not None:
+            value._grad = wrap(self.like(tensor._grad))
+            self.captures[id(value._grad)] = value._grad.data, Slot(position, grad=True)
+        return value
+
+    def changes(self, arguments: list[tuple[Tensor, Before]]) -> list[tuple[Slot, Traced | None]]:
+        """What the function did to tensors from outside and to its arguments."""
+        owners: list[tuple[Tensor | int, Before]] = [(b.tensor, b) for b in self.before.values()]
+        owners += [(k, before) for k, (_, before) in enumerate(arguments)]
+        out: list[tuple[Slot, Traced | None]] = []
+        for owner, before in owners:
+            tensor = before.tensor
+            if tensor.data is not before.data:
+                out.append((Slot(owner), self.lift(tensor)))
+            if tensor._grad is not before.grad:
+                grad = tensor._grad
+                out.append((Slot(owner, grad=True), None if grad is None else self.lift(grad)))
+        return out
+
+
+class Graph:
+    """A traced function: print it to read it, call it to run it.
+
+    >>> x = ad.tensor([1.0, 2.0])
+    >>> graph = ad.trace(lambda x: (x * x).sum(), x)
+    >>> graph
+    graph(%0 : float32[2])
+      %1 : float32[2] = multiply(%0, %0)
+      %2 : float32[] = sum(%1, axis=(0,), keepdims=False)
+      return %2
+    >>> graph(ad.tensor([3.0, 4.0]))
+    tensor(25.)
+    """
+
+    def __init__(self, trace: Trace, arguments: Any, inputs: list, outputs: Any, writes: list):
+        self.arguments = arguments
+        self.inputs: list[Traced] = inputs
+        self.captures: list[tuple[Traced, Slot]] = list(trace.captures.values())
+        self.steps = trace.steps
+        self.outputs = outputs
+        self.writes: list[tuple[Slot, Traced | None]] = writes
+        self.last_uses = last_uses(self)
+
+    def __repr__(self) -> str:
+        lines = [f"graph({', '.join(value.typed() for value in self.inputs)})"]
+        lines += [f"  {value.typed()} = {slot}" for value, slot in self.captures]
+        lines += [f"  {step}" for step in self.steps]
+        lines += [f"  {slot} := {value}" for slot, value in self.writes]
+        lines.append(f"  return {self.outputs!r}")
+        return "\n".join(lines)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the recorded ops on these arguments; they must be like those it was traced with."""
+        inputs = self.match((args, kwargs))
+        with no_grad():
+            values = dict(zip(self.inputs, inputs, strict=True))
+            values |= {value: slot.read(inputs) for value, slot in self.captures}
+            # Values from outside may be replaced by writes: hold them as they are now.
+            values = {key: wrap(tensor.data) for key, tensor in values.items()}
+            for step, dead in zip(self.steps, self.last_uses, strict=True):
+                given = [values[x] if type(x) is Traced else x for x in step.inputs]
+                out = apply(step.op, given, step.attrs)
+                results = (out,) if step.op.single_result else out
+                values |= zip(step.results, results, strict=True)
+                for value in dead:
+                    del values[value]
+            for slot, value in self.writes:
+                slot.write(inputs, None if value is None else wrap(values[value].data))
+            return map_tree(
+                lambda x: wrap(values[x].data) if type(x) is Traced else x, self.outputs
+            )
+
+    def match(self, arguments: Any) -> list[Tensor]:
+        """The tensors among the arguments, if they are like the traced ones."""
+        expected, given = list(leaves(self.arguments)), list(leaves(arguments))
+        if len(expected) != len(given):
+            raise ArgumentError(f"graph: traced with {len(expected)} arguments, got {len(given)}")
+        for position, (old, new) in enumerate(zip(expected, given, strict=True)):
+            if isinstance(old, Traced):
+                like = isinstance(new, Tensor) and new.data.shape == old.shape
+                if not like or new.data.dtype != old.dtype or new.device != old.device:
+                    got = describe(new) if isinstance(new, Tensor) else repr(new)
+                    raise ShapeError(
+                        f"graph: argument {position} was {old.typed()} when traced, got {got}"
+                    )
+            elif isinstance(new, Tensor) or new != old:
+                raise ArgumentError(
+                    f"graph: argument {position} was {old!r} when traced, got {new!r}; only the values "
+                    "of tensors may differ"
+                )
+        return [x for x in given if isinstance(x, Tensor)]
+
+
+def last_uses(graph: Graph) -> list[list[Traced]]:
+    """For each step the values that nothing reads after it."""
+    kept = {x for x in leaves(graph.outputs) if isinstance(x, Traced)}
+    kept |= {value for _, value in graph.writes if value is not None}
+    out: list[list[Traced]] = []
+    for step in reversed(graph.steps):
+        used = dict.fromkeys(x for x in (*step.inputs, *step.results) if type(x) is Traced)
+        out.append([x for x in used if x not in kept])
+        kept.update(used)
+    return out[::-1]
+
+
+def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
+    """Record what `function` does with arguments like these, without computing anything.
+
+    Tensors may be nested in tuples, lists and dicts; everything else counts as a constant. The
+    function may call `backward` and change tensors: a replay does so too.
+
+    >>> weight = ad.tensor([1.0, 2.0], requires_grad=True)
+    >>> def step(x):
+    ...     (weight * x).sum().backward()
+    ...     with ad.no_grad():
+    ...         weight.__isub__(weight.grad)
+    ...     weight.grad = None
+    >>> graph = ad.trace(step, ad.tensor([0.5, 0.5]))
+    >>> graph(ad.tensor([0.5, 0.5]))
+    >>> weight
+    tensor([0.5, 1.5], requires_grad=True)
+    """
+    recording = Trace()
+    arguments: list[tuple[Tensor, Before]] = []
+
+    def stand_in(x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        value = recording.argument(x, len(arguments))
+        arguments.append((x, Before(value, value.data, value.node, value._grad)))
+        return value
+
+    given = map_tree(stand_in, (args, kwargs))
+    former = mode.word, mode.trace
+    mode.word, mode.trace = mode.word | TRACE, recording
+    try:
+        out = function(*given[0], **given[1])
+        outputs = map_tree(lambda x: recording.lift(x) if isinstance(x, Tensor) else x, out)
+        writes = recording.changes(arguments)
+    finally:
+        mode.word, mode.trace = former
+        for before in recording.before.values():
+            before.restore()
+    inputs = [before.data for _, before in arguments]
+    shown = iter(inputs)
+    pattern = map_tree(lambda x: next(shown) if isinstance(x, Tensor) else x, (args, kwargs))
+    return Graph(recording, pattern, inputs, outputs, writes)

@@ -1,0 +1,222 @@
+"""Ask the engine for gradients: `backward`, `gradients`, `autograd.grad`."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ._errors import ArgumentError, DeviceError, DTypeError, GradientError, ShapeError
+from ._node import Node, registered
+from ._reverse import Receiver, early_leaves, leading_to, propagate, reachable
+from ._tensor import Tensor, describe, journal, wrap
+from .primitives.creation import full
+from .primitives.elementwise import add
+
+LeafCallback = Callable[[Tensor, Tensor], None]
+
+# Several threads may run backward at once on graphs that share leaves.
+accumulation = threading.Lock()
+
+
+def backward(
+    tensor: Tensor,
+    gradient: Tensor | None = None,
+    *,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    on_leaf_grad: LeafCallback | None = None,
+) -> None:
+    """Add the gradient of `tensor` to the `.grad` of every leaf that it depends on.
+
+    `gradient`: the gradient with respect to `tensor` itself; needed unless that is a single number.
+    `retain_graph`: keep the graph for another backward. `create_graph`: make the gradients
+    differentiable. `on_leaf_grad(leaf, grad)` is called as soon as a leaf's gradient is complete.
+
+    >>> x = ad.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    root = seed("backward", tensor, gradient, create_graph)
+
+    def leaf(node: Node, g: Any) -> None:
+        g = g if create_graph else wrap(g)
+        owner = node.tensor()  # type: ignore[attr-defined]
+        if owner is None:
+            return
+        with accumulation:
+            journal(owner)
+            owner._grad = g if owner._grad is None else add(owner._grad, g)
+        if node.extra is not None:
+            for hook in registered(node.extra.post_hooks):
+                hook(owner)
+        if on_leaf_grad is not None:
+            on_leaf_grad(owner, g)
+
+    propagate(
+        [root],
+        leaf,
+        create_graph=create_graph,
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        order=early_leaves(reachable([root[0]])) if on_leaf_grad else None,
+    )
+
+
+class Gradients(Mapping[Tensor, Tensor]):
+    """Gradients by tensor: `grads[x]`; a tensor that nothing depends on has no entry."""
+
+    def __init__(self, tensors: list[Tensor], grads: dict[Node, Tensor]) -> None:
+        self._tensors = [x for x in tensors if x.node in grads]
+        self._grads = grads
+
+    def __getitem__(self, tensor: Tensor) -> Tensor:
+        if not isinstance(tensor, Tensor) or tensor.node not in self._grads:
+            raise KeyError("no gradient for this tensor: the root doesn't depend on it")
+        return self._grads[tensor.node]
+
+    def __contains__(self, tensor: object) -> bool:
+        return isinstance(tensor, Tensor) and tensor.node in self._grads
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def __repr__(self) -> str:
+        return f"Gradients({', '.join(describe(x) for x in self)})"
+
+
+def gradients(
+    loss: Tensor,
+    gradient: Tensor | None = None,
+    *,
+    of: Sequence[Tensor] = (),
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    on_leaf_grad: LeafCallback | None = None,
+) -> Gradients:
+    """The gradients of `loss` by tensor, for all leaves, `loss` itself and those named in `of`.
+
+    No `.grad` is touched. A tensor that `loss` doesn't depend on has no entry.
+
+    >>> x = ad.tensor(3.0, requires_grad=True)
+    >>> y = x * x
+    >>> grads = ad.gradients(y * 2, of=[y])
+    >>> grads[x], grads[y]
+    (tensor(12.), tensor(2.))
+    """
+    root = seed("gradients", loss, gradient, create_graph)
+    grads: dict[Node, Tensor] = {}
+    tensors: list[Tensor] = []
+
+    def keep(node: Node, g: Any) -> None:
+        grads[node] = g if create_graph else wrap(g)
+
+    def leaf(node: Node, g: Any) -> None:
+        keep(node, g)
+        owner = node.tensor()  # type: ignore[attr-defined]
+        if owner is not None:
+            tensors.append(owner)
+            if on_leaf_grad is not None:
+                on_leaf_grad(owner, grads[node])
+
+    propagate(
+        [root],
+        leaf,
+        create_graph=create_graph,
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        watch=frozenset(x.node for x in (loss, *of) if x.node is not None),
+        watched=keep,
+        order=early_leaves(reachable([root[0]])) if on_leaf_grad else None,
+    )
+    tensors += [x for x in dict.fromkeys((loss, *of)) if not x.is_leaf]
+    return Gradients(tensors, grads)
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    *,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of the sum of `outputs` with respect to `inputs`; only what leads there is run.
+
+    >>> x = ad.tensor(2.0, requires_grad=True)
+    >>> ad.autograd.grad(x**3, x)
+    (tensor(12.),)
+    """
+    roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    if grad_outputs is None or isinstance(grad_outputs, Tensor):
+        given: list[Tensor | None] = [grad_outputs]
+        given *= len(roots) if grad_outputs is None else 1
+    else:
+        given = list(grad_outputs)
+    if len(given) != len(roots):
+        raise ArgumentError(f"autograd.grad: {len(roots)} outputs, but {len(given)} grad_outputs")
+    for x in wanted:
+        if not isinstance(x, Tensor) or x.node is None:
+            raise GradientError("autograd.grad: an input doesn't require grad, so it has no gradient")
+    seeds = [
+        seed("autograd.grad", root, g, create_graph) for root, g in zip(roots, given, strict=True)
+    ]
+    grads: dict[Node, Any] = {}
+    nodes = reachable([node for node, _ in seeds])
+    targets = frozenset(x.node for x in wanted if x.node is not None)
+    propagate(
+        seeds,
+        lambda node, g: None,
+        create_graph=create_graph,
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        watch=targets,
+        watched=grads.__setitem__,
+        only=leading_to(nodes, targets),
+    )
+    return tuple(found(x, position, grads, allow_unused) for position, x in enumerate(wanted))
+
+
+def found(x: Tensor, position: int, grads: dict[Node, Any], allow_unused: bool) -> Tensor | None:
+    g = grads.get(x.node)  # type: ignore[arg-type]
+    if g is None and not allow_unused:
+        raise GradientError(
+            f"autograd.grad: the outputs don't depend on inputs[{position}] ({describe(x)}); pass "
+            "allow_unused=True to get None for it"
+        )
+    return g if g is None or isinstance(g, Tensor) else wrap(g)
+
+
+def seed(
+    function: str, root: Tensor, gradient: Tensor | None, create_graph: bool
+) -> tuple[Node, Any]:
+    """The root's node and the gradient to start with, checked."""
+    if not isinstance(root, Tensor):
+        raise DTypeError(f"{function}: a tensor is needed, got {type(root).__name__}")
+    if root.node is None:
+        raise GradientError(
+            f"{function}: the tensor {describe(root)} doesn't require grad: it wasn't computed, "
+            "outside no_grad, from one that does; see requires_grad_()"
+        )
+    if gradient is None:
+        if root.size != 1:
+            raise ShapeError(
+                f"{function}: the tensor has shape {root.shape}, and only a single number has a "
+                "gradient of 1; reduce it with .sum() or .mean(), or pass gradient="
+            )
+        gradient = full(shape=root.shape, value=1, dtype=root.data.dtype, device=root.device)
+    check_seed(function, root, gradient)
+    return root.node, gradient if create_graph else gradient.data
+
+
+def check_seed(function: str, root: Tensor, gradient: Any) -> None:
+    if not isinstance(gradient, Tensor):
+        raise DTypeError(f"{function}: gradient must be a tensor, got {type(gradient).__name__}")
+    if gradient.data.shape != root.data.shape or gradient.data.dtype != root.data.dtype:
+        raise ShapeError(
+            f"{function}: gradient is {describe(gradient)}, but the tensor is {describe(root)}; shape "
+            "and dtype must be equal"
+        )
+    if gradient.device != root.device:
+        raise DeviceError(f"{function}: gradient is on {gradient.device}, not on {root.device}")

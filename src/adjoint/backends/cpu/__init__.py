@@ -1,0 +1,117 @@
+"""The CPU: storage is `numpy.ndarray`, and every op has a NumPy function in `KERNELS`.
+
+This table is complete, and is the reference that faster kernels and other devices are tested
+against.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .table import KERNELS as KERNELS
+from .table import complete
+
+DEVICE = "cpu"
+Array = np.ndarray
+
+
+def from_numpy(array: np.ndarray) -> np.ndarray:
+    return array
+
+
+def to_numpy(array: np.ndarray) -> np.ndarray:
+    return array
+
+
+class Constants(dict):
+    """Python scalars as 0-d arrays of one dtype: NumPy takes these twice as fast as a float."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self.dtype = dtype
+
+    def __missing__(self, value: Any) -> np.ndarray:
+        array = np.array(value, self.dtype)
+        array.setflags(write=False)
+        # 0.0 and -0.0 are one key, and a NaN is never found again: those aren't kept.
+        if value == value and value != 0 and len(self) < 4096:
+            self[value] = array
+        return array
+
+
+CONSTANTS = {np.dtype(name): Constants(np.dtype(name)) for name in ("f2", "f4", "f8")}
+
+
+def scalar(value: Any, dtype: np.dtype) -> np.ndarray:
+    constants = CONSTANTS.get(dtype)
+    if constants is None or type(value) is complex:
+        return np.array(value, dtype)
+    return constants[value]
+
+
+def base_is_free(array: np.ndarray) -> bool:
+    base = array.base
+    return type(base) is np.ndarray and base.base is None and sys.getrefcount(base) <= BASE_FLOOR
+
+
+def exclusive(array: np.ndarray, holders: int) -> bool:
+    """Whether nothing but `holders` references that the caller knows of reaches this memory.
+
+    This one function decides whether memory may be overwritten. Memory is reached through the
+    array object, through views (which refer to the array that owns the memory), and through
+    whatever lent it to us: in any doubt the answer is no.
+    """
+    if type(array) is not np.ndarray or sys.getrefcount(array) > FLOOR + holders:
+        return False
+    flags = array.flags
+    if not flags.writeable:
+        return False
+    return flags.owndata if array.base is None else base_is_free(array)
+
+
+def floor(array: Any) -> int:
+    return sys.getrefcount(array)
+
+
+def base_floor(array: np.ndarray) -> int:
+    base = array.base
+    return sys.getrefcount(base)
+
+
+# What the count shows for an array that nobody else holds depends on the interpreter: measure it.
+# Where it can't tell a shared array from an unshared one, everything counts as shared.
+FLOOR = floor(np.empty(1))
+BASE_FLOOR = base_floor(np.empty(2)[:1])
+
+
+def can_tell() -> bool:
+    mine, shared, free_view, lent = np.empty(1), np.empty(1), np.empty(2)[:1], np.empty(2)
+    other, part = shared, lent[:1]
+    return (
+        exclusive(mine, 1)
+        and not exclusive(shared, 1)
+        and exclusive(free_view, 1)
+        and not exclusive(part, 1)
+        and other is shared
+    )
+
+
+if not can_tell():
+    FLOOR = -sys.maxsize
+
+
+def copy(array: np.ndarray) -> np.ndarray:
+    return array.copy()
+
+
+def write(array: np.ndarray, value: np.ndarray, spec: tuple, indices: list) -> None:
+    """array[index] = value, in place."""
+    array[complete(spec, indices)] = value
+
+
+def compute_into(array: np.ndarray, kernel: Any, other: np.ndarray) -> bool:
+    """array = kernel(array, other) in place, where the kernel is a ufunc."""
+    if isinstance(kernel, np.ufunc):
+        kernel(array, other, array)
+        return True
+    return False

@@ -1,0 +1,246 @@
+"""The NumPy table: op name -> function on raw arrays. Inputs by position, attributes by keyword."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .threefry import random_bits
+from .windows import conv, conv_input, conv_weight, max_pool
+
+
+KERNELS: dict[str, Callable] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "negative": np.negative,
+    "pow": np.power,
+    "exp": np.exp,
+    "log": np.log,
+    "square": np.square,
+    "sqrt": np.sqrt,
+    "tanh": np.tanh,
+    "sin": np.sin,
+    "cos": np.cos,
+    "abs": np.abs,
+    "sign": np.sign,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "where": np.where,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_not": np.logical_not,
+    "isfinite": np.isfinite,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_invert": np.invert,
+    "bitwise_right_shift": np.right_shift,
+    "matmul": np.matmul,
+    "conv": conv,
+    "conv_input": conv_input,
+    "conv_weight": conv_weight,
+    "max_pool": max_pool,
+    "random_bits": random_bits,
+}
+
+
+def kernel(function: Callable) -> Callable:
+    """Enter a function into the table; a trailing underscore keeps a builtin's name free."""
+    KERNELS[function.__name__.rstrip("_")] = function
+    return function
+
+
+@kernel
+def sigmoid(x):
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, e) / (1 + e)
+
+
+@kernel
+def relu(x):
+    return np.maximum(x, 0)
+
+
+@kernel
+def clip(x, lower, upper):
+    x = x if lower is None else np.maximum(x, lower)
+    return x if upper is None else np.minimum(x, upper)
+
+
+@kernel
+def cast(x, *, dtype):
+    return x.astype(dtype, copy=False)
+
+
+@kernel
+def sum_(x, *, axis, keepdims):
+    return np.add.reduce(x, axis, x.dtype, None, keepdims)
+
+
+@kernel
+def max_(x, *, axis, keepdims):
+    return np.maximum.reduce(x, axis, None, None, keepdims)
+
+
+@kernel
+def any_(x, *, axis, keepdims):
+    return np.logical_or.reduce(x, axis, None, None, keepdims)
+
+
+@kernel
+def all_(x, *, axis, keepdims):
+    return np.logical_and.reduce(x, axis, None, None, keepdims)
+
+
+@kernel
+def argmax(x, *, axis, keepdims):
+    return np.argmax(x, axis=axis, keepdims=keepdims)
+
+
+@kernel
+def cumulative_sum(x, *, axis, reverse):
+    if reverse:
+        return np.flip(np.cumsum(np.flip(x, axis), axis, x.dtype), axis)
+    return np.cumsum(x, axis, x.dtype)
+
+
+@kernel
+def moments(x, *, axis):
+    """Mean and variance over `axis`, kept as axes of one. Two passes: large offsets are safe."""
+    mean = np.mean(x, axis, keepdims=True)
+    return mean, np.mean(np.square(x - mean), axis, keepdims=True)
+
+
+@kernel
+def softmax(x, *, axis):
+    out = np.subtract(x, np.maximum.reduce(x, axis, keepdims=True))
+    np.exp(out, out)
+    out /= np.add.reduce(out, axis, keepdims=True)
+    return out
+
+
+@kernel
+def log_softmax(x, *, axis):
+    out = np.subtract(x, np.maximum.reduce(x, axis, keepdims=True))
+    out -= np.log(np.add.reduce(np.exp(out), axis, keepdims=True))
+    return out
+
+
+@kernel
+def reshape(x, *, shape):
+    return x.reshape(shape)
+
+
+@kernel
+def permute_dims(x, *, axes):
+    return x.transpose(axes)
+
+
+@kernel
+def broadcast_to(x, *, shape):
+    return np.broadcast_to(x, shape)
+
+
+@kernel
+def concat(*xs, axis):
+    return np.concatenate(xs, axis)
+
+
+@kernel
+def pad(x, *, pad_width, value):
+    shape = tuple(before + n + after for n, (before, after) in zip(x.shape, pad_width, strict=True))
+    inside = tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, pad_width, strict=True))
+    out = np.full(shape, value, x.dtype)
+    out[inside] = x
+    return out
+
+
+@kernel
+def slice_(x, *, index):
+    return x[(*index, ...)]
+
+
+@kernel
+def place(x, *, index, shape):
+    out = np.zeros(shape, x.dtype)
+    out[index] = x
+    return out
+
+
+def complete(spec, indices):
+    """The index that NumPy takes: `spec` with its "array" entries filled in."""
+    arrays = iter(indices)
+    return tuple(next(arrays) if isinstance(entry, str) else entry for entry in spec)
+
+
+@kernel
+def index(x, *indices, spec):
+    return x[complete(spec, indices)]
+
+
+@kernel
+def index_add(x, v, *indices, spec):
+    out = x.copy()
+    if indices:
+        np.add.at(out, complete(spec, indices), v)
+    else:
+        out[spec] += v
+    return out
+
+
+@kernel
+def assign(x, v, *indices, spec):
+    out = x.copy()
+    out[complete(spec, indices)] = v
+    return out
+
+
+@kernel
+def take_along_axis(x, index, *, axis):
+    return np.take_along_axis(x, index, axis)
+
+
+@kernel
+def scatter_add(x, index, src, *, axis):
+    out = x.copy()
+    places = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+    places[axis] = index
+    np.add.at(out, tuple(places), src)
+    return out
+
+
+@kernel
+def topk(x, *, k, axis, largest):
+    """Stable: equals stay in the order of their indices. NaN counts as the largest."""
+    if largest:
+        order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, stable=True), axis)
+    else:
+        order = np.argsort(x, axis, stable=True)
+    indices = np.take(order, np.arange(k), axis)
+    return np.take_along_axis(x, indices, axis), indices
+
+
+@kernel
+def nonzero(x):
+    return np.stack(np.nonzero(x))
+
+
+@kernel
+def full(*, shape, value, dtype):
+    return np.full(shape, value, dtype) if value else np.zeros(shape, dtype)
+
+
+@kernel
+def arange(*, start, stop, step, dtype):
+    return np.arange(start, stop, step, dtype)
+
+
+@kernel
+def eye(*, rows, columns, k, dtype):
+    return np.eye(rows, columns, k, dtype)

@@ -1,0 +1,84 @@
+"""Checks and normal forms of arguments that many functions share."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .._apply import lift
+from .._dtypes import SCALAR_RANK, of_scalar
+from .._errors import ArgumentError, AdjointError, DTypeError, ShapeError
+from .._tensor import Tensor
+
+VOCABULARY = {"dim": "axis", "keepdim": "keepdims", "input": "x", "dims": "axis"}
+Axis = int | Sequence[int] | None
+
+
+class KeywordError(AdjointError, TypeError):
+    """A keyword that the function doesn't have."""
+
+
+def reject(function: str, unknown: dict[str, Any]) -> NoReturn:
+    """Say which keyword is wrong, and what PyTorch's name for it is called here."""
+    name = next(iter(unknown))
+    hint = f"; adjoint calls it {VOCABULARY[name]}=" if name in VOCABULARY else ""
+    raise KeywordError(f"{function}: there is no argument {name}={hint}")
+
+
+def as_tensor(function: str, x: Any) -> Tensor:
+    """A tensor from a tensor, a NumPy array or a Python number."""
+    if isinstance(x, Tensor):
+        return x
+    if type(x) in SCALAR_RANK:
+        return lift(np.array(x, of_scalar(x)))
+    if isinstance(x, (np.ndarray, np.generic)):
+        return lift(np.asarray(x))
+    raise DTypeError(
+        f"{function}: a tensor is needed, got {type(x).__name__}; convert it with ad.asarray"
+    )
+
+
+def as_axis(function: str, axis: Any, ndim: int) -> int:
+    """One axis, counted from the front."""
+    try:
+        number = operator.index(axis)
+    except TypeError:
+        raise DTypeError(f"{function}: axis must be an integer, got {axis!r}") from None
+    if not -ndim <= number < ndim:
+        raise ArgumentError(f"{function}: axis {number} is out of range for {ndim} axes")
+    return number % ndim
+
+
+def as_axes(function: str, axis: Axis, ndim: int) -> tuple[int, ...]:
+    """Axes counted from the front, sorted; None means all."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = tuple(sorted(as_axis(function, k, ndim) for k in given))
+    if len(set(axes)) < len(axes):
+        raise ArgumentError(f"{function}: axis {axis} names an axis twice")
+    return axes
+
+
+def as_shape(function: str, shape: Any) -> tuple[int, ...]:
+    """A shape as a tuple of ints; an int is a shape of one axis."""
+    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    try:
+        out = tuple(operator.index(n) for n in sizes)
+    except TypeError:
+        raise DTypeError(f"{function}: a shape is integers, got {shape!r}") from None
+    if any(n < 0 for n in out):
+        raise ShapeError(f"{function}: a shape has no negative lengths, got {out}")
+    return out
+
+
+def as_pair(function: str, name: str, value: Any, least: int) -> tuple[int, int]:
+    """Two ints from an int or a pair."""
+    pair = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+    if len(pair) != 2 or not all(isinstance(n, int) and n >= least for n in pair):
+        raise ArgumentError(
+            f"{function}: {name} must be an integer of at least {least}, or a pair of them, got "
+            f"{value!r}"
+        )
+    return pair

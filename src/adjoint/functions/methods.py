@@ -1,0 +1,125 @@
+"""What can be written with an operator or a dot: bound to `Tensor`, and operators to `Expr`, here."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import autograd
+from .._apply import CONSTANTS
+from .._dtypes import SCALAR_RANK
+from .._expr import Expr
+from .._tensor import Tensor, wrap
+from ..primitives import elementwise as ops
+from . import contractions, elementwise, indexing, reductions, shapes
+
+BINARY: dict[str, Callable] = {
+    "add": ops.add,
+    "sub": ops.subtract,
+    "mul": ops.multiply,
+    "truediv": ops.divide,
+    "pow": elementwise.power,
+    "matmul": contractions.matmul,
+    "and": ops.bitwise_and,
+    "or": ops.bitwise_or,
+    "rshift": ops.bitwise_right_shift,
+}
+COMPARISONS: dict[str, Callable] = {
+    "lt": ops.less,
+    "le": ops.less_equal,
+    "gt": ops.greater,
+    "ge": ops.greater_equal,
+}
+UNARY: dict[str, Callable] = {
+    "neg": ops.negative,
+    "abs": ops.abs,
+    "invert": ops.bitwise_invert,
+}
+INPLACE: dict[str, Callable] = {
+    "add": ops.add,
+    "sub": ops.subtract,
+    "mul": ops.multiply,
+    "truediv": ops.divide,
+}
+METHODS: dict[str, Callable] = {
+    "backward": autograd.backward,
+    "astype": elementwise.astype,
+    "broadcast_to": shapes.broadcast_to,
+    "clip": elementwise.clip,
+    "expand_dims": shapes.expand_dims,
+    "flip": shapes.flip,
+    "permute": shapes.permute_dims,
+    "permute_dims": shapes.permute_dims,
+    "pow": elementwise.power,
+    "reshape": shapes.reshape,
+    "squeeze": shapes.squeeze,
+    "take": indexing.take,
+    "to": elementwise.to,
+    "transpose": shapes.transpose,
+    "all": reductions.all,
+    "any": reductions.any,
+    "argmax": reductions.argmax,
+    "cumulative_sum": reductions.cumulative_sum,
+    "log_softmax": reductions.log_softmax,
+    "max": reductions.max,
+    "mean": reductions.mean,
+    "softmax": reductions.softmax,
+    "sum": reductions.sum,
+    "topk": reductions.topk,
+    "var": reductions.var,
+    "__getitem__": indexing.getitem,
+    "__setitem__": indexing.setitem,
+}
+
+
+def reflected(function: Callable) -> Callable:
+    """The operator with its operands exchanged: `2 - x` calls `x.__rsub__(2)`."""
+
+    def call(x: Any, y: Any) -> Any:
+        constants = type(y) in (float, int) and type(x) is Tensor and CONSTANTS.get(x.data.dtype)
+        return function(wrap(constants[y]) if constants else y, x)
+
+    return call
+
+
+def comparable(function: Callable) -> Callable:
+    """== and != with things that aren't numbers are Python's: never equal."""
+
+    def call(x: Tensor, y: Any) -> Any:
+        numeric = isinstance(y, (Tensor, np.ndarray, np.generic)) or type(y) in SCALAR_RANK
+        return function(x, y) if numeric else NotImplemented
+
+    return call
+
+
+def transposed(x: Tensor) -> Tensor:
+    """The transpose of a matrix."""
+    if x.ndim != 2:
+        raise indexing.ShapeError(
+            f"T: for matrices; shape is {x.shape}: use x.mT or ad.permute_dims"
+        )
+    return shapes.transpose(x)
+
+
+def bind() -> None:
+    for cls in (Tensor, Expr):
+        for name, function in BINARY.items():
+            setattr(cls, f"__{name}__", function)
+            setattr(cls, f"__r{name}__", reflected(function))
+        for name, function in (COMPARISONS | UNARY).items():
+            setattr(cls, f"__{name}__", function)
+    for name, function in INPLACE.items():
+        setattr(Tensor, f"__i{name}__", indexing.inplace(function))
+    for name, function in vars(ops).items():
+        if hasattr(function, "op") and len(function.op.inputs) == 1:
+            setattr(Tensor, name, function)
+    for name, function in METHODS.items():
+        setattr(Tensor, name, function)
+    setattr(Tensor, "__eq__", comparable(ops.equal))
+    setattr(Tensor, "__ne__", comparable(ops.not_equal))
+    setattr(Tensor, "at", property(indexing.At, doc="x.at[index].set(v) and .add(v)."))
+    setattr(Tensor, "T", property(transposed))
+    setattr(Tensor, "mT", property(shapes.matrix_transpose))
+
+
+bind()

@@ -1,0 +1,89 @@
+"""Declare differentiable ops: the same way for adjoint's own and for yours.
+
+A declaration names the op and gives, per input, a rule for its gradient. The names of a rule's
+parameters say what it needs; only that is kept for backward:
+
+`g` the incoming gradient (`g_<output>` where there are several outputs); an input's name; `out`, or
+an output's or `aux` value's name; `x_shape`, `x_dtype` metadata of the input x; `i` the position in
+a `*xs` input; a static attribute of the call.
+
+Rules call adjoint functions and operators only, and are linear in `g`. Then gradients of every
+order, every device and tracing work.
+
+>>> cube = ad.op.elementwise("cube", x=lambda g, x: 3 * g * x * x, forward=lambda x: x * x * x)
+>>> x = ad.tensor(2.0, requires_grad=True)
+>>> g, = ad.autograd.grad(cube(x), x, create_graph=True)
+>>> g, ad.autograd.grad(g, x)
+(tensor(12., grad_fn=<multiply>), (tensor(12.),))
+
+Options of every kind:
+
+- `inputs="x w bias?"`: names, where not all have a rule; `?` optional, a last `*xs` variadic.
+- `outputs="u s vh"`, `aux="indices"`: results; aux ones carry no gradient.
+- `attrs="axis keepdims"`: static attributes, given by keyword in a call.
+- `vjp=function`: one rule for all inputs, that returns a gradient (or None) for each; `needs` in
+  its parameters is a bool for each.
+- `forward=function` in adjoint ops, or `kernels={"cpu": function on raw arrays}`.
+- `shape=function`, whose parameters are named like a rule's, gives the output's shape, or a tuple of
+  shapes; `dtype="x"`, `"bool"` or `"dtype"`: an input's, a fixed one, or an attribute's, one word
+  per result. Both are what a trace knows of the result. Each kind has a default.
+- `promotes="x y"`: the inputs that are cast to a common dtype; `floats=True`: to a float one.
+- `linear=True`, `dynamic_shape=True`: facts that transforms use.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from . import _apply
+from ._op import Op
+
+def declare(name: str, kind: str, doc: str, options: dict[str, Any]) -> Callable[..., Any]:
+    """An op's dispatcher: a plain function, with the op as its attribute `op`."""
+    known = Op.__init__.__kwdefaults__ or {}
+    settings = {key: options.pop(key) for key in list(options) if key in known}
+    op = Op(name, kind, options, **settings)
+    fixed = op.single_result and not op.variadic and not op.optional and not op.attributes
+    arity = len(op.inputs) if fixed and op.kind in ("elementwise", "contraction") else 0
+    make = {1: _apply.unary, 2: _apply.binary}.get(arity, _apply.general)
+    call: Any = make(op)
+    call.op = op
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = doc
+    call.__module__ = "adjoint"
+    return call
+
+
+def elementwise(name: str, doc: str = "", example: str = "", **options: Any) -> Callable[..., Any]:
+    """An op that works on each element, with broadcasting; undoing that isn't the rule's concern.
+
+    `example="2.0, 3.0 -> 6."` becomes a doctest.
+    """
+    if example:
+        args, _, result = example.partition(" -> ")
+        doc = f"{doc}\n\n>>> ad.{name}({args})\ntensor({result})\n"
+    return declare(name, "elementwise", doc, options)
+
+
+def reduction(name: str, doc: str = "", **options: Any) -> Callable[..., Any]:
+    """An op that reduces the axes `axis` (a tuple), kept as ones if `keepdims`."""
+    return declare(name, "reduction", doc, options)
+
+
+def movement(name: str, doc: str = "", **options: Any) -> Callable[..., Any]:
+    """An op that only moves elements, to places that are known beforehand."""
+    return declare(name, "movement", doc, options)
+
+
+def index(name: str, doc: str = "", **options: Any) -> Callable[..., Any]:
+    """An op that moves elements to or from places that are data."""
+    return declare(name, "index", doc, options)
+
+
+def contraction(name: str, doc: str = "", **options: Any) -> Callable[..., Any]:
+    """An op that is linear in each input; broadcast batch axes are undone like an elementwise's."""
+    return declare(name, "contraction", doc, options)
+
+
+def other(name: str, doc: str = "", **options: Any) -> Callable[..., Any]:
+    """Anything else."""
+    return declare(name, "other", doc, options)

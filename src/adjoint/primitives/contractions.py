@@ -1,0 +1,31 @@
+"""Contractions: linear in each input, so closed under differentiation."""
+
+from .. import op
+from .._errors import ShapeError
+from .._shapes import Shape, broadcast_shapes
+from .shapes import permute_dims
+
+
+def swapped(x):
+    """The matrix transpose."""
+    n = len(x.shape)
+    return permute_dims(x, axes=(*range(n - 2), n - 1, n - 2))
+
+
+def matmul_shape(x_shape: Shape, y_shape: Shape) -> Shape:
+    if x_shape[-1] != y_shape[-2]:
+        raise ShapeError(
+            f"matmul: shapes {x_shape} and {y_shape} don't fit: the last axis of the first has "
+            f"length {x_shape[-1]}, the second-to-last of the second {y_shape[-2]}"
+        )
+    batch = broadcast_shapes("matmul (batch axes)", [x_shape[:-2], y_shape[:-2]])
+    return (*batch, x_shape[-2], y_shape[-1])
+
+
+matmul = op.contraction(
+    "matmul",
+    "Matrix product of at least 2-d tensors; see `ad.matmul`.",
+    shape=matmul_shape,
+    x=lambda g, y: matmul(g, swapped(y)),
+    y=lambda g, x: matmul(swapped(x), g),
+)

@@ -1,0 +1,20 @@
+"""Elementwise ops that a function with a richer signature wraps: `ad.astype`, `ad.clip`."""
+
+from .. import op
+from .elementwise import logical_and, maximum, where
+
+cast = op.elementwise(
+    "cast",
+    attrs="dtype",
+    promotes="",
+    dtype="dtype",
+    linear=True,
+    x=lambda g, x_dtype: cast(g, dtype=x_dtype),
+)
+clip = op.elementwise(
+    "clip",
+    inputs="x lower upper",
+    x=lambda g, x, lower, upper: where(logical_and(x > lower, x < upper), g, 0),
+    lower=lambda g, x, lower, upper: where(logical_and(x <= lower, lower < upper), g, 0),
+    upper=lambda g, x, lower, upper: where(maximum(x, lower) >= upper, g, 0),
+)

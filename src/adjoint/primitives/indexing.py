@@ -1,0 +1,113 @@
+"""Index ops: elements go to or come from places that are data.
+
+An advanced index is a `spec`, a tuple of ints, slices, None and "array", and one integer tensor per
+"array". Out of range is an error of the backend.
+"""
+
+from .. import op
+from .._dtypes import int64
+from .._shapes import Shape, broadcast_shapes
+from .creation import arange, full
+from .elementwise import equal, where
+from .shapes import reshape
+
+
+def indexed_shape(shape: Shape, spec: tuple, index_shapes: tuple[Shape, ...]) -> Shape:
+    """The shape of x[index], as NumPy has it: index arrays broadcast, and their axes stand where the
+    first of them stood, or first of all if a slice is between them. Ints count as arrays if any is."""
+    advanced = [k for k, e in enumerate(spec) if isinstance(e, (int, str))] if index_shapes else []
+    together = bool(advanced) and advanced == list(range(advanced[0], advanced[-1] + 1))
+    block = broadcast_shapes("index", list(index_shapes))
+    out: list[int] = [] if together or not advanced else list(block)
+    axis = 0
+    for k, entry in enumerate(spec):
+        if together and k == advanced[0]:
+            out.extend(block)
+        if entry is None:
+            out.append(1)
+            continue
+        if isinstance(entry, slice):
+            out.append(len(range(*entry.indices(shape[axis]))))
+        axis += 1
+    return (*out, *shape[axis:])
+
+
+def zeros(g, shape: Shape):
+    """Zeros like g, of another shape."""
+    return full(shape=shape, value=0, dtype=g.data.dtype, device=g.device)
+
+
+def last_written(g, v_shape: Shape, indices: tuple, spec: tuple):
+    """g[index] where an assignment's value stayed, 0 where a later duplicate overwrote it."""
+    taken = index(g, *indices, spec=spec)
+    if not indices:
+        return taken
+    size = taken.size
+    number = arange(start=0, stop=size, step=1, dtype=int64.dtype, device=g.device)
+    number = reshape(number, shape=taken.shape)
+    nobody = full(shape=g.shape, value=-1, dtype=int64.dtype, device=g.device)
+    owner = index(assign(nobody, number, *indices, spec=spec), *indices, spec=spec)
+    return where(equal(owner, number), taken, 0)
+
+
+index = op.index(
+    "index",
+    inputs="x *indices",
+    attrs="spec",
+    promotes="x",
+    shape=lambda x_shape, indices_shapes, spec: indexed_shape(x_shape, spec, indices_shapes),
+    x=lambda g, x_shape, indices, spec: index_add(zeros(g, x_shape), g, *indices, spec=spec),
+)
+index_add = op.index(
+    "index_add",
+    "x with v added at an index, duplicates and all.",
+    inputs="x v *indices",
+    attrs="spec",
+    promotes="x v",
+    shape=lambda x_shape: x_shape,
+    x=lambda g: g,
+    v=lambda g, indices, spec: index(g, *indices, spec=spec),
+)
+assign = op.index(
+    "assign",
+    "x with v put at an index; of duplicates the last stays.",
+    inputs="x v *indices",
+    attrs="spec",
+    promotes="x v",
+    shape=lambda x_shape: x_shape,
+    x=lambda g, v_shape, indices, spec: assign(g, zeros(g, v_shape), *indices, spec=spec),
+    v=lambda g, v_shape, indices, spec: last_written(g, v_shape, indices, spec),
+)
+take_along_axis = op.index(
+    "take_along_axis",
+    inputs="x index",
+    attrs="axis",
+    promotes="x",
+    shape=lambda index_shape: index_shape,
+    x=lambda g, x_shape, index, axis: scatter_add(zeros(g, x_shape), index, g, axis=axis),
+)
+scatter_add = op.index(
+    "scatter_add",
+    inputs="x index src",
+    attrs="axis",
+    promotes="x src",
+    shape=lambda x_shape: x_shape,
+    x=lambda g: g,
+    src=lambda g, index, axis: take_along_axis(g, index, axis=axis),
+)
+topk = op.index(
+    "topk",
+    outputs="values",
+    aux="indices",
+    attrs="k axis largest",
+    dtype="x int64",
+    shape=lambda x_shape, k, axis: ((*x_shape[:axis], k, *x_shape[axis + 1 :]),) * 2,
+    x=lambda g, indices, x_shape, axis: scatter_add(zeros(g, x_shape), indices, g, axis=axis),
+)
+nonzero = op.index(
+    "nonzero",
+    "The indices of elements that aren't zero, one row per axis.",
+    inputs="x",
+    dtype="int64",
+    dynamic_shape=True,
+)

@@ -1,0 +1,83 @@
+"""Reductions over `axis`, a sorted tuple, and ops along one axis, an int."""
+
+import math
+
+from .. import op
+from .._shapes import Shape, reduced_shape
+from .conversions import cast
+from .elementwise import equal, exp, where
+from .shapes import broadcast_to, reshape
+
+
+def spread(g, shape: Shape, axis: Shape):
+    """g of a reduction, broadcast to the shape of what was reduced."""
+    return broadcast_to(reshape(g, shape=reduced_shape(shape, axis, True)), shape=shape)
+
+
+def shared_among_largest(g, x, out, axis: Shape):
+    """g where x is the largest along `axis`, shared equally among ties."""
+    largest = equal(x, spread(out, x.shape, axis))
+    count = sum_(cast(largest, dtype=x.data.dtype), axis=axis, keepdims=True)
+    return where(largest, spread(g, x.shape, axis) / count, 0)
+
+
+def length(shape: Shape, axis: Shape) -> int:
+    return math.prod(shape[k] for k in axis)
+
+
+def moments_rule(g_mean, g_var, x, mean, axis):
+    return (g_mean + 2 * g_var * (x - mean)) / length(x.shape, axis)
+
+
+def moments_shape(x_shape: Shape, axis: Shape) -> tuple[Shape, Shape]:
+    shape = reduced_shape(x_shape, axis, True)
+    return shape, shape
+
+
+sum_ = op.reduction(
+    "sum",
+    attrs="axis keepdims",
+    linear=True,
+    x=lambda g, x_shape, axis: spread(g, x_shape, axis),
+)
+max_ = op.reduction(
+    "max",
+    attrs="axis keepdims",
+    x=lambda g, x, out, axis: shared_among_largest(g, x, out, axis),
+)
+any_ = op.reduction("any", inputs="x", attrs="axis keepdims", dtype="bool")
+all_ = op.reduction("all", inputs="x", attrs="axis keepdims", dtype="bool")
+argmax = op.reduction(
+    "argmax",
+    inputs="x",
+    attrs="axis keepdims",
+    dtype="int64",
+    shape=lambda x_shape, axis, keepdims: reduced_shape(x_shape, (axis,), keepdims),
+)
+moments = op.other(
+    "moments",
+    "Mean and variance over axes that are kept as ones.",
+    outputs="mean var",
+    attrs="axis",
+    shape=moments_shape,
+    x=moments_rule,
+)
+cumulative_sum = op.other(
+    "cumulative_sum",
+    attrs="axis reverse",
+    linear=True,
+    shape=lambda x_shape: x_shape,
+    x=lambda g, axis, reverse: cumulative_sum(g, axis=axis, reverse=not reverse),
+)
+softmax = op.other(
+    "softmax",
+    attrs="axis",
+    shape=lambda x_shape: x_shape,
+    x=lambda g, out, axis: out * (g - sum_(g * out, axis=(axis,), keepdims=True)),
+)
+log_softmax = op.other(
+    "log_softmax",
+    attrs="axis",
+    shape=lambda x_shape: x_shape,
+    x=lambda g, out, axis: g - exp(out) * sum_(g, axis=(axis,), keepdims=True),
+)

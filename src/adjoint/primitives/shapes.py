@@ -1,0 +1,110 @@
+"""Movement ops: elements go to places that are known beforehand. All are linear."""
+
+from .. import op
+
+Shape = tuple[int, ...]
+
+
+def sliced_shape(shape: Shape, index: tuple) -> Shape:
+    """The shape of x[index] for a basic index without ellipsis."""
+    out, axis = [], 0
+    for entry in index:
+        if entry is None:
+            out.append(1)
+            continue
+        if isinstance(entry, slice):
+            out.append(len(range(*entry.indices(shape[axis]))))
+        axis += 1
+    return (*out, *shape[axis:])
+
+
+def part(g, i: int, shapes: tuple[Shape, ...], axis: int):
+    """The piece of g that came from the i-th concatenated input."""
+    start = sum(shape[axis] for shape in shapes[:i])
+    stop = start + shapes[i][axis]
+    return slice_(g, index=(*(slice(None) for _ in range(axis)), slice(start, stop)))
+
+
+def inverse(axes: Shape) -> Shape:
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+def concat_shape(xs_shapes: tuple[Shape, ...], axis: int) -> Shape:
+    first = xs_shapes[0]
+    length = sum(shape[axis] for shape in xs_shapes)
+    return (*first[:axis], length, *first[axis + 1 :])
+
+
+def padded_shape(x_shape: Shape, pad_width: tuple) -> Shape:
+    return tuple(b + n + a for n, (b, a) in zip(x_shape, pad_width, strict=True))
+
+
+def unpad(g, shape: Shape, pad_width: tuple):
+    bounds = zip(shape, pad_width, strict=True)
+    return slice_(g, index=tuple(slice(before, before + n) for n, (before, _) in bounds))
+
+
+def unbroadcast(g, shape: Shape):
+    """Sum over the axes that broadcasting added or stretched: the adjoint of broadcasting."""
+    from .reductions import sum_
+
+    extra = len(g.shape) - len(shape)
+    stretched = (k for k, n in enumerate(shape, extra) if n == 1 and g.shape[k] != 1)
+    axes = (*range(extra), *stretched)
+    if axes:
+        g = sum_(g, axis=axes, keepdims=True)
+    return reshape(g, shape=shape) if g.shape != shape else g
+
+
+reshape = op.movement(
+    "reshape",
+    attrs="shape",
+    linear=True,
+    shape=lambda shape: shape,
+    x=lambda g, x_shape: reshape(g, shape=x_shape),
+)
+permute_dims = op.movement(
+    "permute_dims",
+    attrs="axes",
+    linear=True,
+    shape=lambda x_shape, axes: tuple(x_shape[axis] for axis in axes),
+    x=lambda g, axes: permute_dims(g, axes=inverse(axes)),
+)
+broadcast_to = op.movement(
+    "broadcast_to",
+    attrs="shape",
+    linear=True,
+    shape=lambda shape: shape,
+    x=lambda g, x_shape: unbroadcast(g, x_shape),
+)
+concat = op.movement(
+    "concat",
+    inputs="*xs",
+    attrs="axis",
+    linear=True,
+    shape=concat_shape,
+    xs=lambda g, i, xs_shapes, axis: part(g, i, xs_shapes, axis),
+)
+pad = op.movement(
+    "pad",
+    attrs="pad_width value",
+    shape=padded_shape,
+    x=lambda g, x_shape, pad_width: unpad(g, x_shape, pad_width),
+)
+slice_ = op.movement(
+    "slice",
+    attrs="index",
+    linear=True,
+    shape=lambda x_shape, index: sliced_shape(x_shape, index),
+    x=lambda g, x_shape, index: place(g, index=index, shape=x_shape),
+)
+place = op.movement(
+    "place",
+    "Zeros of a shape, with x at a basic index: the adjoint of slicing.",
+    attrs="index shape",
+    linear=True,
+    shape=lambda shape: shape,
+    x=lambda g, index: slice_(g, index=index),
+)
+
+
