@@ -78,7 +78,7 @@ from .primitives.elementwise import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-_LAZY = ("nn", "testing")
+_LAZY = ("nn", "optim", "testing")
 
 
 def __getattr__(name: str) -> _Any:

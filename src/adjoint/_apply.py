@@ -16,7 +16,7 @@ from . import backends
 from ._dtypes import SCALAR_RANK, Default, of_scalar, promote, promote_scalar, show
 from ._errors import AnomalyError, DeviceError, DTypeError
 from ._expr import Expr
-from ._modes import ANOMALY, GRAD, TRACE, mode
+from ._modes import ANOMALY, GRAD, SYMBOLIC, TRACE, mode
 from ._node import Node, extra, next_order
 from ._op import Op, Projection
 from ._shapes import infer_shapes
@@ -39,7 +39,7 @@ def unary(op: Op) -> Callable[[Any], Tensor]:
     """The dispatcher of an op with one input and no attributes."""
     op.arity = 1
     kernels, plan = op.kernels, None
-    keeps_dtype = op.dtype is None
+    keeps_dtype, differentiable = op.dtype is None, op.differentiable
 
     def call(x, /):
         nonlocal plan
@@ -60,7 +60,7 @@ def unary(op: Op) -> Callable[[Any], Tensor]:
         result = new_tensor(Tensor)
         result.data = out
         result._grad = None
-        if node is None or not word or not op.differentiable:
+        if node is None or not word or not differentiable:
             result.node = None
             return result
         if plan is None:
@@ -83,7 +83,7 @@ def binary(op: Op) -> Callable[[Any, Any], Tensor]:
     """The dispatcher of an op with two inputs and no attributes."""
     op.arity = 2
     kernels = op.kernels
-    keeps_dtype = op.dtype is None
+    keeps_dtype, differentiable = op.dtype is None, op.differentiable
     plan_x = plan_y = plan_xy = None
 
     def call(x, y, /):
@@ -111,7 +111,7 @@ def binary(op: Op) -> Callable[[Any, Any], Tensor]:
         result = new_tensor(Tensor)
         result.data = out
         result._grad = None
-        if not word or (x_node is None and y_node is None) or not op.differentiable:
+        if not word or (x_node is None and y_node is None) or not differentiable:
             result.node = None
             return result
         recorded = new_node(Node)
@@ -136,6 +136,28 @@ def binary(op: Op) -> Callable[[Any, Any], Tensor]:
     return call
 
 
+def attributed(op: Op) -> Callable[..., Tensor]:
+    """The dispatcher of an op with one input, one output, and attributes."""
+    kernels, plan = op.kernels, None
+    differentiable = op.differentiable
+
+    def call(x, /, **attrs):
+        nonlocal plan
+        word = mode.word
+        if word > GRAD:
+            return apply(op, (x,), attrs)
+        node, data = x.node, x.data
+        out = as_array(kernels[type(data)](data, **attrs))
+        if node is None or not word or not differentiable:
+            return wrap(out)
+        if plan is None:
+            plan = op.plan((True,))
+        saved = plan.pick((data,), (out,), attrs)
+        return wrap(out, Node(plan, node, saved, out.shape, out.dtype))
+
+    return call
+
+
 def general(op: Op) -> Callable[..., Any]:
     """The dispatcher of every other op."""
     if op.kind == "elementwise":
@@ -145,7 +167,7 @@ def general(op: Op) -> Callable[..., Any]:
 
 def coerced(op: Op, *inputs: Any, **attrs: Any) -> Any:
     """Apply an op to operands of any kind: convert them, promote their dtypes, check shapes."""
-    if any(type(operand) is Expr for operand in inputs):
+    if mode.word & SYMBOLIC:
         return Expr(op, inputs, attrs)
     operands = promoted(op, [as_operand(op, operand) for operand in inputs])
     infer_shapes(op, operands, attrs)
@@ -210,6 +232,8 @@ def to_dtype(operand: Any, dtype: np.dtype) -> Any:
 def apply(op: Op, inputs: Any, attrs: dict) -> Any:
     """Run an op on tensors (and Python scalars, or None where optional); record it."""
     word = mode.word
+    if word & SYMBOLIC:
+        return Expr(op, tuple(inputs), attrs)
     if word & TRACE:
         raw, results = mode.trace.record(op, inputs, attrs)
     else:

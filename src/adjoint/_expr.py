@@ -1,4 +1,4 @@
-"""Elementwise expressions on symbols: what a derivative rule says, before there is any array.
+"""Expressions on symbols: what a derivative rule says, before there is any array.
 
 A rule is called once with symbols; the ops in it return `Expr`s instead of computing. That DAG is
 the single source of the compiled forms of the rule: here, a straight-line NumPy function.
@@ -13,7 +13,7 @@ from ._errors import TraceError
 
 
 class Expr:
-    """A symbol (`op` is None, `name` set) or an elementwise op on expressions and scalars."""
+    """A symbol (`op` is None, `name` set) or an op on expressions and scalars."""
 
     __slots__ = ("args", "attrs", "name", "op")
 
@@ -35,6 +35,11 @@ class Expr:
 
 def symbol(name: str) -> Expr:
     return Expr(None, name=name)
+
+
+def has_constants(value: Any) -> bool:
+    """Whether a Python scalar is an operand somewhere in an expression."""
+    return not isinstance(value, Expr) or any(map(has_constants, value.args))
 
 
 class Writer:
@@ -62,7 +67,9 @@ class Writer:
         return self.names[call]
 
     def attribute(self, value: Any) -> str:
-        return value.name if isinstance(value, Expr) else self.bind("a", value)
+        if isinstance(value, tuple):
+            return f"({''.join(f'{self.attribute(item)}, ' for item in value)})"
+        return self.write(value) if isinstance(value, Expr) else self.bind("a", value)
 
     def bind(self, prefix: str, value: Any) -> str:
         """A name in the function's scope for an object."""

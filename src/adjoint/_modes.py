@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-GRAD, ANOMALY, TRACE = 1, 2, 4
+# SYMBOLIC: a derivative rule is being turned into an expression; ops return Exprs.
+GRAD, ANOMALY, TRACE, SYMBOLIC = 1, 2, 4, 8
 
 
 class Mode(threading.local):
@@ -90,6 +91,12 @@ class detect_anomaly(Switch):
     """
 
     sets = ANOMALY
+
+
+class symbolic(Switch):
+    """Within it ops compute nothing and return expressions."""
+
+    sets = SYMBOLIC
 
 
 def is_grad_enabled() -> bool:

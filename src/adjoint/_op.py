@@ -14,8 +14,8 @@ import numpy as np
 
 from . import backends
 from ._errors import ArgumentError, TraceError
-from ._expr import Expr, PerDType, compile_expressions, symbol
-from ._modes import no_grad
+from ._expr import PerDType, compile_expressions, has_constants, symbol
+from ._modes import no_grad, symbolic
 from ._tensor import Tensor, wrap
 
 KINDS = ("elementwise", "reduction", "movement", "index", "contraction", "other")
@@ -172,16 +172,9 @@ def from_forward(op: Op, backend: Any) -> Callable:
         return run
 
     names = parameters(forward)
-    output = forward(*map(symbol, names))
-    compiled = PerDType(
-        lambda dtype: compile_expressions(
-            ", ".join(names),
-            (),
-            [output],
-            lambda op: op.kernels[backend.Array],
-            lambda value: backend.scalar(value, dtype),
-        )
-    )
+    with symbolic():
+        output = forward(*map(symbol, names))
+    compiled = compiled_per_dtype(", ".join(names), [], [output], backend)
 
     def run_elementwise(*inputs: Any, **attrs: Any) -> Any:
         return compiled[inputs[0].dtype](*inputs, **attrs)
@@ -227,8 +220,8 @@ class Plan:
             args = list("xy"[: op.arity])
             self.pick_raw = self.picker(", ".join([*args, "out"]), args, ["out"])
         self.compiled: PerDType | None = None
-        if op.kind == "elementwise" and op.vjp is None and op.single_result:
-            self.compiled = PerDType(self.compile)
+        if op.vjp is None and len(op.outputs) == 1:
+            self.compiled = self.compilable()
 
     def rules(self) -> list[Callable]:
         op = self.op
@@ -278,24 +271,42 @@ class Plan:
     def unpacked(self, saved: Any) -> tuple:
         return saved if len(self.names) > 1 else (saved,) if self.names else ()
 
-    def expressions(self) -> list[Expr]:
-        """The derivative rules of the targets, traced: elementwise ops only."""
+    def expressions(self) -> list[Any]:
+        """The derivative rules of the targets, called with symbols."""
         known: dict[str, Any] = {name: symbol(name) for name in self.names}
         known["g"] = symbol("g")
-        return [rule(*(known[name] for name in names)) for rule, names in self.calls]
+        with symbolic():
+            return [rule(*(known[name] for name in names)) for rule, names in self.calls]
 
-    def compile(self, dtype: np.dtype) -> Callable:
-        """One NumPy function (g, saved) -> the gradients of the targets."""
-        cpu = backends.backend("cpu")
+    def compilable(self) -> PerDType | None:
+        """The rules as one NumPy function (g, saved) -> gradients, for each dtype of g.
+
+        Rules of elementwise ops always are expressions; others where they don't ask for shapes, and
+        have no constants, whose dtype would be a guess.
+        """
+        try:
+            outputs = self.expressions()
+        except (TraceError, AttributeError, TypeError, KeyError):
+            if self.op.kind == "elementwise":
+                raise
+            return None
+        if self.op.kind != "elementwise" and any(map(has_constants, outputs)):
+            return None
         saved = self.names[0] if len(self.names) == 1 else "saved"
         unpack = [f"{', '.join(self.names)} = saved"] if len(self.names) > 1 else []
-        return compile_expressions(
-            f"g, {saved}",
+        return compiled_per_dtype(f"g, {saved}", unpack, outputs, backends.backend("cpu"))
+
+
+def compiled_per_dtype(signature: str, unpack: list[str], outputs: list, backend: Any) -> PerDType:
+    return PerDType(
+        lambda dtype: compile_expressions(
+            signature,
             unpack,
-            self.expressions(),
-            lambda op: op.kernels[cpu.Array],
-            lambda value: cpu.scalar(value, dtype),
+            outputs,
+            lambda op: op.kernels[backend.Array],
+            lambda value: backend.scalar(value, dtype),
         )
+    )
 
 
 class Projection:

@@ -95,8 +95,12 @@ def propagate(
                     break
                 if not plan.single:
                     for parent, part in zip(parents, out, strict=True):
-                        if part is not None:
-                            contribute(parent, fitted(plan, parent, part))
+                        if part is None:
+                            continue
+                        shape = parent.shape
+                        if not shape or part.shape != shape or part.dtype is not parent.dtype:
+                            part = fitted(plan, parent, part)
+                        contribute(parent, part)
                     break
                 if not parents.shape or out.shape != parents.shape or out.dtype is not parents.dtype:
                     out = fitted(plan, parents, out)

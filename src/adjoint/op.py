@@ -42,15 +42,23 @@ def declare(name: str, kind: str, doc: str, options: dict[str, Any]) -> Callable
     known = Op.__init__.__kwdefaults__ or {}
     settings = {key: options.pop(key) for key in list(options) if key in known}
     op = Op(name, kind, options, **settings)
-    fixed = op.single_result and not op.variadic and not op.optional and not op.attributes
-    arity = len(op.inputs) if fixed and op.kind in ("elementwise", "contraction") else 0
-    make = {1: _apply.unary, 2: _apply.binary}.get(arity, _apply.general)
-    call: Any = make(op)
+    call: Any = dispatcher(op)(op)
     call.op = op
     call.__name__ = call.__qualname__ = name
     call.__doc__ = doc
     call.__module__ = "adjoint"
     return call
+
+
+def dispatcher(op: Op) -> Callable[[Op], Callable[..., Any]]:
+    """What makes the op's dispatcher: one specialised by arity where there is one."""
+    if not op.single_result or op.variadic or op.optional:
+        return _apply.general
+    if op.kind in ("elementwise", "contraction") and not op.attributes:
+        return {1: _apply.unary, 2: _apply.binary}.get(len(op.inputs), _apply.general)
+    if op.kind != "elementwise" and len(op.inputs) == 1 and "device" not in op.attributes:
+        return _apply.attributed
+    return _apply.general
 
 
 def elementwise(name: str, doc: str = "", example: str = "", **options: Any) -> Callable[..., Any]:

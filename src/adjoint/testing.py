@@ -50,6 +50,7 @@ def check_order(f, args, order, level, eps, rtol, atol, rng) -> None:
     def pulled_back(*values):
         """The gradients of f, as a function of its arguments and of the incoming gradients."""
         given = list(values[: len(args)])
+        given = [x if x.requires_grad else wrap(x.data) for x in given]
         leaves = [given[k] if given[k].requires_grad else given[k].requires_grad_() for k in variable]
         outs = results(f, given)
         pairs = [
@@ -102,7 +103,7 @@ def compare(f, args, weights, position, exact, level, eps, rtol, atol) -> None:
             for out, w in zip(outs, weights, strict=True)
         )
 
-    start = args[position].numpy()
+    start = args[position].data
     numeric = np.empty(start.shape)
     for index in np.ndindex(start.shape):
         up, down = start.copy(), start.copy()

@@ -45,6 +45,10 @@ class Backend(Protocol):
         """array = kernel(array, other) in its own memory; False where that isn't possible."""
         ...
 
+    def add_scaled(self, array: Any, other: Any, alpha: float) -> bool:
+        """array += alpha * other in its own memory; False where that isn't possible."""
+        ...
+
 
 LOADED: dict[type, Backend] = {}
 

@@ -131,18 +131,18 @@ def in_range(x: Tensor, function: Any, *args: Any, **attrs: Any) -> Tensor:
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value: changes this tensor object only, and is differentiable in both."""
     recorded = writable("assignment", x, value)
+    if index is Ellipsis:
+        value = as_value("assignment", x, value, x.data.shape)
+        # Tensors are values, so sharing the memory is as good as a copy. A recorded one is a new
+        # tensor all the same: an op of its own tells it from `value`.
+        rebind(x, shapes.reshape(value, shape=value.shape) if recorded else value)
+        return
     spec, arrays, shape = parse(x, index)
     value = as_value("assignment", x, value, shape)
     if recorded or mode.word & TRACE:
         rebind(x, in_range(x, indexing.assign, x, value, *arrays, spec=spec))
-    elif shape == x.data.shape and not arrays and all(map(is_everything, spec)):
-        x.data = value.data
     else:
         write(x, value, spec, arrays)
-
-
-def is_everything(entry: Any) -> bool:
-    return isinstance(entry, slice) and entry in (slice(None), slice(None, None, 1))
 
 
 def write(x: Tensor, value: Tensor, spec: tuple, arrays: tuple[Tensor, ...]) -> None:
@@ -207,34 +207,53 @@ def rebind(x: Tensor, result: Tensor) -> None:
 
 def inplace(function: Any) -> Any:
     """The in-place form of a binary operator: x += y."""
-    name = function.op.name
+    name = f"in-place {function.op.name}"
 
     def operate(x: Tensor, y: Any) -> Tensor:
-        recorded = writable(f"in-place {name}", x, y)
-        if not recorded and not mode.word & TRACE and overwritten(x, y):
-            return x
-        result = function(x, y)
-        if result.shape != x.shape:
-            raise ShapeError(
-                f"in-place {name}: the result has shape {result.shape}, the tensor {x.shape}; it "
-                "can't grow in place"
-            )
-        keep_kind(f"in-place {name}", x, result)
-        rebind(x, to_dtype(result, x.data.dtype))
+        recorded = writable(name, x, y)
+        module = None if recorded else overwritable(x, y)
+        if module is None or not module.compute_into(
+            x.data, function.op.kernels[type(x.data)], y.data
+        ):
+            replace(name, x, function(x, y))
         return x
 
-    def overwritten(x: Tensor, y: Any) -> bool:
-        """Compute into x's own memory, if nobody else can see it and everything fits."""
-        if not isinstance(y, Tensor) or y.data.shape != x.data.shape:
-            return False
-        if y.data.dtype is not x.data.dtype or x.data.dtype.kind != "f":
-            return False
-        module: Any = backends.LOADED.get(type(x.data))
-        if module is None or not module.exclusive(x.data, 1):
-            return False
-        return module.compute_into(x.data, function.op.kernels[type(x.data)], y.data)
-
     return operate
+
+
+def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
+    """x += alpha * y in one pass, as optimizers do it; returns x.
+
+    >>> x = ad.asarray([1.0, 2.0])
+    >>> x.add_(ad.asarray([10.0, 10.0]), alpha=0.5)
+    tensor([6., 7.])
+    """
+    recorded = writable("add_", x, y)
+    module = None if recorded else overwritable(x, y)
+    if module is None or not module.add_scaled(x.data, y.data, alpha):
+        replace("add_", x, x + y * alpha)
+    return x
+
+
+def overwritable(x: Tensor, y: Any) -> Any:
+    """x's backend, if a result may be computed from x and y into x's own memory, else None."""
+    if not isinstance(y, Tensor) or y.data.shape != x.data.shape or mode.word & TRACE:
+        return None
+    if y.data.dtype is not x.data.dtype or x.data.dtype.kind != "f":
+        return None
+    module: Any = backends.LOADED.get(type(x.data))
+    return module if module and y.data is not x.data and module.exclusive(x.data, 1) else None
+
+
+def replace(function: str, x: Tensor, result: Tensor) -> None:
+    """Let x be the result of an in-place operation, which keeps its shape and dtype."""
+    if result.data.shape != x.data.shape:
+        raise ShapeError(
+            f"{function}: the result has shape {result.shape}, the tensor {x.shape}; it can't grow in "
+            "place"
+        )
+    keep_kind(function, x, result)
+    rebind(x, to_dtype(result, x.data.dtype))
 
 
 class At:
@@ -260,7 +279,9 @@ class Place:
         >>> ad.zeros(3).at[1].set(5.0)
         tensor([0., 5., 0.])
         """
-        return self._change("at.set", indexing.assign, value)
+        x, (spec, arrays, shape) = self._x, self._index
+        value = as_value("at.set", x, value, shape)
+        return in_range(x, indexing.assign, x, value, *arrays, spec=spec)
 
     def add(self, value: Any) -> Tensor:
         """The tensor with `value` added here, once for each time an index occurs.
@@ -268,11 +289,9 @@ class Place:
         >>> ad.zeros(3).at[[1, 1]].add(5.0)
         tensor([ 0., 10.,  0.])
         """
-        return self._change("at.add", indexing.index_add, value)
-
-    def _change(self, function: str, change: Any, value: Any) -> Tensor:
         x, (spec, arrays, shape) = self._x, self._index
-        return in_range(x, change, x, as_value(function, x, value, shape), *arrays, spec=spec)
+        value = as_value("at.add", x, value, shape)
+        return x + in_range(x, indexing.scatter, value, *arrays, spec=spec, shape=x.shape)
 
 
 def take(x: Any, indices: Any, axis: int | None = None, **unknown: Any) -> Tensor:
@@ -322,7 +341,8 @@ def scatter_add(x: Any, index: Any, src: Any, axis: int = 0, **unknown: Any) -> 
     same_but("scatter_add", axis, x, index)
     if src.shape != index.shape:
         raise ShapeError(f"scatter_add: index has shape {index.shape}, src {src.shape}")
-    return in_range(x, indexing.scatter_add, x, index, src, axis=axis)
+    added = in_range(x, indexing.scatter_along_axis, src, index, axis=axis, shape=x.shape)
+    return x + added
 
 
 def nonzero(x: Any) -> tuple[Tensor, ...]:

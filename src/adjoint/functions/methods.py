@@ -67,6 +67,7 @@ METHODS: dict[str, Callable] = {
     "sum": reductions.sum,
     "topk": reductions.topk,
     "var": reductions.var,
+    "add_": indexing.add_,
     "__getitem__": indexing.getitem,
     "__setitem__": indexing.setitem,
 }

@@ -59,7 +59,7 @@ def matrix_transpose(x: Any) -> Tensor:
     x = as_tensor("matrix_transpose", x)
     if x.ndim < 2:
         raise ShapeError(f"matrix_transpose: at least 2 axes are needed, shape is {x.shape}")
-    return shapes.permute_dims(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+    return shapes.matrix_transpose(x)
 
 
 def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:

@@ -3,13 +3,7 @@
 from .. import op
 from .._errors import ShapeError
 from .._shapes import Shape, broadcast_shapes
-from .shapes import permute_dims
-
-
-def swapped(x):
-    """The matrix transpose."""
-    n = len(x.shape)
-    return permute_dims(x, axes=(*range(n - 2), n - 1, n - 2))
+from .shapes import matrix_transpose
 
 
 def matmul_shape(x_shape: Shape, y_shape: Shape) -> Shape:
@@ -26,6 +20,6 @@ matmul = op.contraction(
     "matmul",
     "Matrix product of at least 2-d tensors; see `ad.matmul`.",
     shape=matmul_shape,
-    x=lambda g, y: matmul(g, swapped(y)),
-    y=lambda g, x: matmul(swapped(x), g),
+    x=lambda g, y: matmul(g, matrix_transpose(y)),
+    y=lambda g, x: matmul(matrix_transpose(x), g),
 )

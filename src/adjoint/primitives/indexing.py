@@ -32,18 +32,17 @@ def indexed_shape(shape: Shape, spec: tuple, index_shapes: tuple[Shape, ...]) ->
     return (*out, *shape[axis:])
 
 
-def zeros(g, shape: Shape):
+def zeros_of(g, shape: Shape):
     """Zeros like g, of another shape."""
     return full(shape=shape, value=0, dtype=g.data.dtype, device=g.device)
 
 
-def last_written(g, v_shape: Shape, indices: tuple, spec: tuple):
+def last_written(g, indices: tuple, spec: tuple):
     """g[index] where an assignment's value stayed, 0 where a later duplicate overwrote it."""
     taken = index(g, *indices, spec=spec)
     if not indices:
         return taken
-    size = taken.size
-    number = arange(start=0, stop=size, step=1, dtype=int64.dtype, device=g.device)
+    number = arange(start=0, stop=taken.size, step=1, dtype=int64.dtype, device=g.device)
     number = reshape(number, shape=taken.shape)
     nobody = full(shape=g.shape, value=-1, dtype=int64.dtype, device=g.device)
     owner = index(assign(nobody, number, *indices, spec=spec), *indices, spec=spec)
@@ -55,18 +54,19 @@ index = op.index(
     inputs="x *indices",
     attrs="spec",
     promotes="x",
+    linear=True,
     shape=lambda x_shape, indices_shapes, spec: indexed_shape(x_shape, spec, indices_shapes),
-    x=lambda g, x_shape, indices, spec: index_add(zeros(g, x_shape), g, *indices, spec=spec),
+    x=lambda g, x_shape, indices, spec: scatter(g, *indices, spec=spec, shape=x_shape),
 )
-index_add = op.index(
-    "index_add",
-    "x with v added at an index, duplicates and all.",
-    inputs="x v *indices",
-    attrs="spec",
-    promotes="x v",
-    shape=lambda x_shape: x_shape,
-    x=lambda g: g,
-    v=lambda g, indices, spec: index(g, *indices, spec=spec),
+scatter = op.index(
+    "scatter",
+    "Zeros with x added at an index, once for each time an index occurs: the adjoint of indexing.",
+    inputs="x *indices",
+    attrs="spec shape",
+    promotes="x",
+    linear=True,
+    shape=lambda shape: shape,
+    x=lambda g, indices, spec: index(g, *indices, spec=spec),
 )
 assign = op.index(
     "assign",
@@ -74,26 +74,29 @@ assign = op.index(
     inputs="x v *indices",
     attrs="spec",
     promotes="x v",
+    linear=True,
     shape=lambda x_shape: x_shape,
-    x=lambda g, v_shape, indices, spec: assign(g, zeros(g, v_shape), *indices, spec=spec),
-    v=lambda g, v_shape, indices, spec: last_written(g, v_shape, indices, spec),
+    x=lambda g, v_shape, indices, spec: assign(g, zeros_of(g, v_shape), *indices, spec=spec),
+    v=lambda g, indices, spec: last_written(g, indices, spec),
 )
 take_along_axis = op.index(
     "take_along_axis",
     inputs="x index",
     attrs="axis",
     promotes="x",
+    linear=True,
     shape=lambda index_shape: index_shape,
-    x=lambda g, x_shape, index, axis: scatter_add(zeros(g, x_shape), index, g, axis=axis),
+    x=lambda g, x_shape, index, axis: scatter_along_axis(g, index, axis=axis, shape=x_shape),
 )
-scatter_add = op.index(
-    "scatter_add",
-    inputs="x index src",
-    attrs="axis",
-    promotes="x src",
-    shape=lambda x_shape: x_shape,
-    x=lambda g: g,
-    src=lambda g, index, axis: take_along_axis(g, index, axis=axis),
+scatter_along_axis = op.index(
+    "scatter_along_axis",
+    "Zeros with x added at indices along an axis: the adjoint of take_along_axis.",
+    inputs="x index",
+    attrs="axis shape",
+    promotes="x",
+    linear=True,
+    shape=lambda shape: shape,
+    x=lambda g, index, axis: take_along_axis(g, index, axis=axis),
 )
 topk = op.index(
     "topk",
@@ -102,7 +105,7 @@ topk = op.index(
     attrs="k axis largest",
     dtype="x int64",
     shape=lambda x_shape, k, axis: ((*x_shape[:axis], k, *x_shape[axis + 1 :]),) * 2,
-    x=lambda g, indices, x_shape, axis: scatter_add(zeros(g, x_shape), indices, g, axis=axis),
+    x=lambda g, indices, x_shape, axis: scatter_along_axis(g, indices, axis=axis, shape=x_shape),
 )
 nonzero = op.index(
     "nonzero",

@@ -6,19 +6,14 @@ from .. import op
 from .._shapes import Shape, reduced_shape
 from .conversions import cast
 from .elementwise import equal, exp, where
-from .shapes import broadcast_to, reshape
-
-
-def spread(g, shape: Shape, axis: Shape):
-    """g of a reduction, broadcast to the shape of what was reduced."""
-    return broadcast_to(reshape(g, shape=reduced_shape(shape, axis, True)), shape=shape)
+from .shapes import reshape
 
 
 def shared_among_largest(g, x, out, axis: Shape):
     """g where x is the largest along `axis`, shared equally among ties."""
-    largest = equal(x, spread(out, x.shape, axis))
+    largest = equal(x, spread(out, axis=axis, shape=x.shape))
     count = sum_(cast(largest, dtype=x.data.dtype), axis=axis, keepdims=True)
-    return where(largest, spread(g, x.shape, axis) / count, 0)
+    return where(largest, spread(g, axis=axis, shape=x.shape) / count, 0)
 
 
 def length(shape: Shape, axis: Shape) -> int:
@@ -38,7 +33,15 @@ sum_ = op.reduction(
     "sum",
     attrs="axis keepdims",
     linear=True,
-    x=lambda g, x_shape, axis: spread(g, x_shape, axis),
+    x=lambda g, x_shape, axis: spread(g, axis=axis, shape=x_shape),
+)
+spread = op.movement(
+    "spread",
+    "What was reduced over axes, broadcast to the shape before that: the adjoint of sum.",
+    attrs="axis shape",
+    linear=True,
+    shape=lambda shape: shape,
+    x=lambda g, x_shape, axis: reshape(sum_(g, axis=axis, keepdims=False), shape=x_shape),
 )
 max_ = op.reduction(
     "max",

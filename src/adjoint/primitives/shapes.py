@@ -48,11 +48,9 @@ def unbroadcast(g, shape: Shape):
     """Sum over the axes that broadcasting added or stretched: the adjoint of broadcasting."""
     from .reductions import sum_
 
-    extra = len(g.shape) - len(shape)
-    stretched = (k for k, n in enumerate(shape, extra) if n == 1 and g.shape[k] != 1)
-    axes = (*range(extra), *stretched)
-    if axes:
-        g = sum_(g, axis=axes, keepdims=True)
+    new = len(g.shape) - len(shape)
+    stretched = [k for k, n in enumerate(shape, new) if n == 1 and g.shape[k] != 1]
+    g = sum_(g, axis=(*range(new), *stretched), keepdims=bool(stretched))
     return reshape(g, shape=shape) if g.shape != shape else g
 
 
@@ -69,6 +67,12 @@ permute_dims = op.movement(
     linear=True,
     shape=lambda x_shape, axes: tuple(x_shape[axis] for axis in axes),
     x=lambda g, axes: permute_dims(g, axes=inverse(axes)),
+)
+matrix_transpose = op.movement(
+    "matrix_transpose",
+    linear=True,
+    shape=lambda x_shape: (*x_shape[:-2], x_shape[-1], x_shape[-2]),
+    x=lambda g: matrix_transpose(g),
 )
 broadcast_to = op.movement(
     "broadcast_to",

@@ -8,7 +8,7 @@ import math
 
 from .. import op
 from .._shapes import Shape
-from .indexing import scatter_add, zeros
+from .indexing import scatter_along_axis
 from .reductions import sum_
 from .shapes import reshape
 
@@ -32,10 +32,12 @@ def pool_shape(x_shape: Shape, kernel, stride, padding) -> tuple[Shape, Shape]:
 
 def to_image(g, indices, x_shape: Shape):
     """g at the places of the image that it came from."""
-    image = zeros(g, (*x_shape[:2], math.prod(x_shape[2:])))
+    image = (*x_shape[:2], math.prod(x_shape[2:]))
     flat = (*g.shape[:2], math.prod(g.shape[2:]))
-    out = scatter_add(image, reshape(indices, shape=flat), reshape(g, shape=flat), axis=2)
-    return reshape(out, shape=x_shape)
+    places = reshape(indices, shape=flat)
+    return reshape(
+        scatter_along_axis(reshape(g, shape=flat), places, axis=2, shape=image), shape=x_shape
+    )
 
 
 conv = op.contraction(

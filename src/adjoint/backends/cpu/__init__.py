@@ -14,6 +14,7 @@ from .table import complete
 
 DEVICE = "cpu"
 Array = np.ndarray
+PIECE = 1 << 16
 
 
 def from_numpy(array: np.ndarray) -> np.ndarray:
@@ -115,3 +116,17 @@ def compute_into(array: np.ndarray, kernel: Any, other: np.ndarray) -> bool:
         kernel(array, other, array)
         return True
     return False
+
+
+def add_scaled(array: np.ndarray, other: np.ndarray, alpha: float) -> bool:
+    """array += alpha * other in place, in pieces that stay in the cache."""
+    if not (array.flags.c_contiguous and other.flags.c_contiguous):
+        return False
+    out, other, factor = array.reshape(-1), other.reshape(-1), scalar(alpha, array.dtype)
+    scaled = np.empty(min(PIECE, out.size), array.dtype)
+    for start in range(0, out.size, PIECE):
+        piece = out[start : start + PIECE]
+        part = scaled[: piece.size]
+        np.multiply(other[start : start + PIECE], factor, part)
+        np.add(piece, part, piece)
+    return True

@@ -1,5 +1,6 @@
 """The NumPy table: op name -> function on raw arrays. Inputs by position, attributes by keyword."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -26,7 +27,6 @@ KERNELS: dict[str, Callable] = {
     "sign": np.sign,
     "maximum": np.maximum,
     "minimum": np.minimum,
-    "where": np.where,
     "equal": np.equal,
     "not_equal": np.not_equal,
     "less": np.less,
@@ -65,6 +65,20 @@ def sigmoid(x):
 @kernel
 def relu(x):
     return np.maximum(x, 0)
+
+
+@kernel
+def where(condition, x, y):
+    """np.where branches at each element: on large arrays selecting by bits is ten times as fast."""
+    dtype = x.dtype
+    if condition.size < 4096 or condition.dtype != bool or dtype.itemsize not in (4, 8):
+        return np.where(condition, x, y)
+    word = np.int32 if dtype.itemsize == 4 else np.int64
+    mask = np.negative(condition.view(np.int8), dtype=word)
+    x, y = x.view(word), y.view(word)
+    if not y.ndim and not y:
+        return np.bitwise_and(x, mask, mask if mask.shape == x.shape else None).view(dtype)
+    return (y ^ ((x ^ y) & mask)).view(dtype)
 
 
 @kernel
@@ -143,8 +157,23 @@ def permute_dims(x, *, axes):
 
 
 @kernel
+def matrix_transpose(x):
+    return x.swapaxes(-1, -2)
+
+
+@kernel
 def broadcast_to(x, *, shape):
-    return np.broadcast_to(x, shape)
+    if math.prod(shape) > 4096:
+        return np.broadcast_to(x, shape)
+    out = np.empty(shape, x.dtype)  # for small arrays a copy takes less time than the view
+    out[...] = x
+    return out
+
+
+@kernel
+def spread(x, *, axis, shape):
+    kept = tuple(1 if k in axis else n for k, n in enumerate(shape))
+    return broadcast_to(x.reshape(kept), shape=shape)
 
 
 @kernel
@@ -185,12 +214,9 @@ def index(x, *indices, spec):
 
 
 @kernel
-def index_add(x, v, *indices, spec):
-    out = x.copy()
-    if indices:
-        np.add.at(out, complete(spec, indices), v)
-    else:
-        out[spec] += v
+def scatter(x, *indices, spec, shape):
+    out = np.zeros(shape, x.dtype)
+    np.add.at(out, complete(spec, indices), x)
     return out
 
 
@@ -207,11 +233,14 @@ def take_along_axis(x, index, *, axis):
 
 
 @kernel
-def scatter_add(x, index, src, *, axis):
-    out = x.copy()
+def scatter_along_axis(x, index, *, axis, shape):
+    out = np.zeros(shape, x.dtype)
+    if index.shape[axis] == 1:  # nothing can occur twice
+        np.put_along_axis(out, index, x, axis)
+        return out
     places = list(np.ogrid[tuple(slice(n) for n in index.shape)])
     places[axis] = index
-    np.add.at(out, tuple(places), src)
+    np.add.at(out, tuple(places), x)
     return out
 
 

@@ -1,0 +1,58 @@
+"""Optimizers, built on the public API: so far stochastic gradient descent."""
+
+from collections.abc import Iterable
+
+from ._errors import ArgumentError
+from ._modes import no_grad
+from ._tensor import Tensor
+
+
+class SGD:
+    """Gradient descent: p -= lr * p.grad, with momentum and weight decay as in PyTorch.
+
+    >>> x = ad.tensor(3.0, requires_grad=True)
+    >>> optimizer = ad.optim.SGD([x], lr=0.1)
+    >>> (x * x).backward()
+    >>> optimizer.step()
+    >>> x
+    tensor(2.4, requires_grad=True)
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor],
+        lr: float = 1e-3,
+        *,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+    ) -> None:
+        self.params = list(params)
+        self.lr = lr
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.velocity: dict[Tensor, Tensor] = {}
+        if not self.params or not all(isinstance(p, Tensor) and p.is_leaf for p in self.params):
+            raise ArgumentError("SGD: params must be leaves, at least one")
+
+    @no_grad()
+    def step(self) -> None:
+        """Update every parameter that has a gradient."""
+        for p in self.params:
+            g = p.grad
+            if g is None or not p.requires_grad:
+                continue
+            if self.weight_decay:
+                g = g + self.weight_decay * p
+            if self.momentum:
+                g = self._accelerated(p, g)
+            p.add_(g, alpha=-self.lr)
+
+    def _accelerated(self, p: Tensor, g: Tensor) -> Tensor:
+        former = self.velocity.get(p)
+        self.velocity[p] = g if former is None else self.momentum * former + g
+        return self.velocity[p]
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for p in self.params:
+            p.grad = None
