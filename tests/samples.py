@@ -1,0 +1,518 @@
+"""One record per op: how to call it, what it should give, and inputs to try. Everything runs from it.
+
+An elementwise op is one line: `unary("exp", np.exp)`, or `unary("log", np.log, positive)` where the
+domain isn't all numbers.
+"""
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.op import Op
+from adjoint.primitives import (
+    contractions,
+    conversions,
+    creation,
+    elementwise,
+    indexing,
+    reductions,
+    shapes,
+    windows,
+)
+
+MODULES = (contractions, conversions, creation, elementwise, indexing, reductions, shapes, windows)
+CALLS: dict[str, Callable] = {
+    call.op.name: call
+    for module in MODULES
+    for call in vars(module).values()
+    if hasattr(call, "op")
+}
+OPS: dict[str, Op] = {name: call.op for name, call in CALLS.items()}
+
+Array = np.ndarray
+Domain = Callable[[np.random.Generator, tuple[int, ...]], Array]
+
+
+class Sample(NamedTuple):
+    """`call` takes tensors, `reference` NumPy arrays; `inputs` makes the arguments of one case."""
+
+    op: str
+    case: str
+    call: Callable
+    reference: Callable
+    inputs: Callable[[], list[Array]]
+
+    @property
+    def id(self) -> str:
+        return f"{self.op}-{self.case}"
+
+
+def real(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Numbers of both signs, all different and none near 0: no kinks, no ties."""
+    size = int(np.prod(shape))
+    values = np.linspace(0.3, 2.0, max(size, 1))[:size] * np.where(np.arange(size) % 2, 1, -1)
+    return rng.permutation(values).reshape(shape)
+
+
+def positive(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return np.abs(real(rng, shape))
+
+
+def boolean(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return real(rng, shape) > 0
+
+
+def integers(high: int) -> Domain:
+    return lambda rng, shape: rng.integers(0, high, shape)
+
+
+TABLE: list[Sample] = []
+
+
+def sample(
+    op: str,
+    call: Callable,
+    reference: Callable,
+    *cases: tuple[tuple[int, ...], ...],
+    domains: tuple[Domain, ...] = (),
+) -> None:
+    """Add a record for each case, a tuple of input shapes."""
+    for number, case in enumerate(cases):
+        name = "_".join("x".join(map(str, shape)) or "0d" for shape in case)
+        kinds = domains or (real,) * len(case)
+
+        def inputs(case=case, number=number, kinds=kinds) -> list[Array]:
+            rng = np.random.default_rng(number)
+            arrays = [domain(rng, shape) for domain, shape in zip(kinds, case, strict=True)]
+            # No ties between arguments either.
+            return [a * (1 + 0.07 * k) if a.dtype.kind == "f" else a for k, a in enumerate(arrays)]
+
+        TABLE.append(Sample(op, f"{number}-{name}", call, reference, inputs))
+
+
+SHAPES = ((), (3,), (2, 3), (0,), (2, 0, 3))
+PAIRS = (((), ()), ((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)), ((0,), (1,)))
+
+
+def unary(op: str, reference: Callable, domain: Domain = real) -> None:
+    sample(op, CALLS[op], reference, *((shape,) for shape in SHAPES), domains=(domain,))
+
+
+def binary(op: str, reference: Callable, x: Domain = real, y: Domain = real) -> None:
+    sample(op, CALLS[op], reference, *PAIRS, domains=(x, y))
+
+
+unary("negative", np.negative)
+unary("square", np.square)
+unary("exp", np.exp)
+unary("log", np.log, positive)
+unary("sqrt", np.sqrt, positive)
+unary("sin", np.sin)
+unary("cos", np.cos)
+unary("tanh", np.tanh)
+unary("sigmoid", lambda x: 1 / (1 + np.exp(-x)))
+unary("sign", np.sign)
+unary("abs", np.abs)
+unary("relu", lambda x: np.where(x > 0, x, 0))
+unary("logical_not", np.logical_not, boolean)
+unary("isfinite", np.isfinite)
+unary("bitwise_invert", np.invert, integers(9))
+
+binary("add", np.add)
+binary("subtract", np.subtract)
+binary("multiply", np.multiply)
+binary("divide", np.divide)
+binary("pow", np.power, positive)
+binary("maximum", np.maximum)
+binary("minimum", np.minimum)
+binary("equal", np.equal, integers(2), integers(2))
+binary("not_equal", np.not_equal, integers(2), integers(2))
+binary("less", np.less)
+binary("less_equal", np.less_equal, integers(2), integers(2))
+binary("greater", np.greater)
+binary("greater_equal", np.greater_equal, integers(2), integers(2))
+binary("logical_and", np.logical_and, boolean, boolean)
+binary("logical_or", np.logical_or, boolean, boolean)
+binary("bitwise_and", np.bitwise_and, integers(9), integers(9))
+binary("bitwise_or", np.bitwise_or, integers(9), integers(9))
+binary("bitwise_right_shift", np.right_shift, integers(99), integers(4))
+
+sample(
+    "where",
+    CALLS["where"],
+    np.where,
+    ((2, 3), (2, 3), (2, 3)),
+    ((3,), (2, 1), ()),
+    ((0,), (0,), (0,)),
+    domains=(boolean, real, real),
+)
+sample(
+    "clip",
+    CALLS["clip"],
+    lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    ((6,), (), ()),
+    ((2, 3), (2, 1), (3,)),
+    ((0,), (), ()),
+    domains=(real, lambda rng, s: -1 + 0.1 * real(rng, s), lambda rng, s: 1 + 0.1 * real(rng, s)),
+)
+sample(
+    "cast", lambda x: CALLS["cast"](x, dtype=np.dtype("f8")), lambda x: x.astype("f8"), ((2, 3),)
+)
+
+for axis, keepdims in product(((0,), (1,), (0, 2), ()), (False, True)):
+    sample(
+        "sum",
+        lambda x, axis=axis, keepdims=keepdims: CALLS["sum"](x, axis=axis, keepdims=keepdims),
+        lambda x, axis=axis, keepdims=keepdims: x.sum(axis=axis, keepdims=keepdims),
+        ((2, 3, 2),),
+        ((2, 0, 2),),
+    )
+    sample(
+        "max",
+        lambda x, axis=axis, keepdims=keepdims: CALLS["max"](x, axis=axis, keepdims=keepdims),
+        lambda x, axis=axis, keepdims=keepdims: x.max(axis=axis, keepdims=keepdims),
+        ((2, 3, 2),),
+    )
+    for name, reference in (("any", np.any), ("all", np.all)):
+        sample(
+            name,
+            lambda x, f=CALLS[name], axis=axis, keepdims=keepdims: f(
+                x, axis=axis, keepdims=keepdims
+            ),
+            lambda x, f=reference, axis=axis, keepdims=keepdims: f(x, axis=axis, keepdims=keepdims),
+            ((2, 3, 2),),
+            domains=(boolean,),
+        )
+sample("sum", lambda x: CALLS["sum"](x, axis=(), keepdims=False), lambda x: x, ((),))
+sample(
+    "spread",
+    lambda x: CALLS["spread"](x, axis=(1,), shape=(2, 4, 3)),
+    lambda x: np.broadcast_to(x.reshape(2, 1, 3), (2, 4, 3)),
+    ((2, 3),),
+    ((2, 1, 3),),
+)
+sample(
+    "argmax",
+    lambda x: CALLS["argmax"](x, axis=1, keepdims=True),
+    lambda x: x.argmax(axis=1, keepdims=True),
+    ((3, 4),),
+)
+sample(
+    "moments",
+    lambda x: CALLS["moments"](x, axis=(0, 2)),
+    lambda x: (x.mean((0, 2), keepdims=True), x.var((0, 2), keepdims=True)),
+    ((2, 3, 2),),
+    ((1, 2, 1),),
+)
+for reverse in (False, True):
+    sample(
+        "cumulative_sum",
+        lambda x, reverse=reverse: CALLS["cumulative_sum"](x, axis=1, reverse=reverse),
+        lambda x, step=-1 if reverse else 1: x[:, ::step].cumsum(1)[:, ::step],
+        ((2, 4),),
+        ((2, 0),),
+    )
+
+
+def softmax(x: Array, axis: int) -> Array:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+for axis in (0, 1):
+    sample(
+        "softmax",
+        lambda x, axis=axis: CALLS["softmax"](x, axis=axis),
+        lambda x, axis=axis: softmax(x, axis),
+        ((3, 4),),
+    )
+    sample(
+        "log_softmax",
+        lambda x, axis=axis: CALLS["log_softmax"](x, axis=axis),
+        lambda x, axis=axis: np.log(softmax(x, axis)),
+        ((3, 4),),
+    )
+
+sample("reshape", lambda x: CALLS["reshape"](x, shape=(3, 2)), lambda x: x.reshape(3, 2), ((2, 3),))
+sample("reshape", lambda x: CALLS["reshape"](x, shape=(1, 0)), lambda x: x.reshape(1, 0), ((0, 2),))
+sample(
+    "permute_dims",
+    lambda x: CALLS["permute_dims"](x, axes=(2, 0, 1)),
+    lambda x: x.transpose(2, 0, 1),
+    ((2, 3, 4),),
+)
+sample(
+    "matrix_transpose",
+    CALLS["matrix_transpose"],
+    lambda x: x.swapaxes(-1, -2),
+    ((2, 3),),
+    ((2, 3, 4),),
+)
+sample(
+    "broadcast_to",
+    lambda x: CALLS["broadcast_to"](x, shape=(4, 2, 3)),
+    lambda x: np.broadcast_to(x, (4, 2, 3)),
+    ((3,),),
+    ((2, 1),),
+    ((),),
+)
+sample(
+    "concat",
+    lambda *xs: CALLS["concat"](*xs, axis=1),
+    lambda *xs: np.concatenate(xs, 1),
+    ((2, 3), (2, 1), (2, 0)),
+    ((2, 3),),
+)
+sample(
+    "pad",
+    lambda x: CALLS["pad"](x, pad_width=((1, 0), (2, 1)), value=7.0),
+    lambda x: np.pad(x, ((1, 0), (2, 1)), constant_values=7),
+    ((2, 3),),
+    ((0, 1),),
+)
+for number, index in enumerate(
+    ((1,), (slice(None, None, -2), None), (slice(1, 3), slice(None), 0), (slice(5, 2),))
+):
+    sample(
+        "slice",
+        lambda x, index=index: CALLS["slice"](x, index=index),
+        lambda x, index=index: x[index],
+        ((4, 3, 2),),
+    )
+    shape = np.empty((4, 3, 2))[index].shape
+
+    def placed(x: Array, index=index) -> Array:
+        out = np.zeros((4, 3, 2), x.dtype)
+        out[index] = x
+        return out
+
+    sample(
+        "place",
+        lambda x, index=index: CALLS["place"](x, index=index, shape=(4, 3, 2)),
+        placed,
+        (shape,),
+    )
+
+# Two index arrays around a slice: their axes go first. A repeated pair: its gradient adds up.
+SPEC = ("array", slice(None), "array")
+indices = (integers(4), integers(2))
+sample(
+    "index",
+    lambda x, i, j: CALLS["index"](x, i, j, spec=SPEC),
+    lambda x, i, j: x[i, :, j],
+    ((4, 3, 2), (5,), (5,)),
+    ((4, 3, 2), (2, 1), (3,)),
+    ((4, 3, 2), (0,), (0,)),
+    domains=(real, *indices),
+)
+
+
+def scattered(x: Array, i: Array, j: Array) -> Array:
+    out = np.zeros((4, 3, 2), x.dtype)
+    for k in range(len(i)):
+        out[i[k], :, j[k]] += x[k]
+    return out
+
+
+def assigned(x: Array, v: Array, i: Array, j: Array) -> Array:
+    out = x.copy()
+    for k in range(len(i)):
+        out[i[k], :, j[k]] = v[k]
+    return out
+
+
+sample(
+    "scatter",
+    lambda x, i, j: CALLS["scatter"](x, i, j, spec=SPEC, shape=(4, 3, 2)),
+    scattered,
+    ((9, 3), (9,), (9,)),
+    domains=(real, *indices),
+)
+sample(
+    "assign",
+    lambda x, v, i, j: CALLS["assign"](x, v, i, j, spec=SPEC),
+    assigned,
+    ((4, 3, 2), (9, 3), (9,), (9,)),
+    domains=(real, real, *indices),
+)
+sample(
+    "assign",
+    lambda x, v: CALLS["assign"](x, v, spec=(1, slice(None, None, -1))),
+    lambda x, v: np.stack([x[0], v[::-1]]),
+    ((2, 3), (3,)),
+)
+sample(
+    "take_along_axis",
+    lambda x, i: CALLS["take_along_axis"](x, i, axis=1),
+    lambda x, i: np.take_along_axis(x, i, 1),
+    ((2, 3), (2, 5)),
+    ((2, 3), (2, 1)),
+    domains=(real, integers(3)),
+)
+
+
+def scattered_along_axis(x: Array, index: Array) -> Array:
+    out = np.zeros((2, 3), x.dtype)
+    for row, column in np.ndindex(*index.shape):
+        out[row, index[row, column]] += x[row, column]
+    return out
+
+
+sample(
+    "scatter_along_axis",
+    lambda x, i: CALLS["scatter_along_axis"](x, i, axis=1, shape=(2, 3)),
+    scattered_along_axis,
+    ((2, 5), (2, 5)),
+    ((2, 1), (2, 1)),
+    domains=(real, integers(3)),
+)
+for largest in (True, False):
+    sample(
+        "topk",
+        lambda x, largest=largest: CALLS["topk"](x, k=2, axis=1, largest=largest),
+        lambda x, sign=-1 if largest else 1: (
+            np.take_along_axis(x, np.argsort(sign * x, 1), 1)[:, :2],
+            np.argsort(sign * x, 1)[:, :2],
+        ),
+        ((3, 4),),
+    )
+sample(
+    "nonzero", CALLS["nonzero"], lambda x: np.stack(np.nonzero(x)), ((3, 4),), domains=(boolean,)
+)
+
+sample("matmul", CALLS["matmul"], np.matmul, ((2, 3), (3, 2)), ((4, 2, 3), (3, 2)))
+sample("matmul", CALLS["matmul"], np.matmul, ((2, 3), (4, 3, 2)), ((2, 1, 2, 3), (3, 3, 1)))
+sample("matmul", CALLS["matmul"], np.matmul, ((2, 0), (0, 3)), ((1, 1), (2, 1, 1)))
+
+
+def convolved(x: Array, w: Array, bias: Array | None = None, **g: Any) -> Array:
+    """Convolution as its definition says."""
+    (sh, sw), (ph, pw), (dh, dw), groups = g["stride"], g["padding"], g["dilation"], g["groups"]
+    x = np.pad(x, ((0, 0), (0, 0), (ph, ph), (pw, pw)))
+    out_channels, per_group, kh, kw = w.shape
+    rows = (x.shape[2] - dh * (kh - 1) - 1) // sh + 1
+    columns = (x.shape[3] - dw * (kw - 1) - 1) // sw + 1
+    out = np.zeros((x.shape[0], out_channels, rows, columns), x.dtype)
+    for n, o, r, c in np.ndindex(*out.shape):
+        first = o // (out_channels // groups) * per_group
+        window = x[n, first : first + per_group, r * sh : r * sh + dh * kh : dh]
+        window = window[:, :kh, c * sw : c * sw + dw * kw : dw][:, :, :kw]
+        out[n, o, r, c] = (window * w[o]).sum() + (0 if bias is None else bias[o])
+    return out
+
+
+def geometry(stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1) -> dict[str, Any]:
+    return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+
+
+CONVOLUTIONS = (
+    (geometry(), (2, 2, 4, 4), (3, 2, 3, 3)),
+    (geometry(stride=(2, 2)), (1, 1, 4, 4), (1, 1, 1, 1)),
+    (geometry(padding=(1, 1)), (1, 1, 1, 1), (1, 1, 3, 3)),
+    (geometry((2, 1), (1, 2), (1, 2), 2), (1, 4, 5, 4), (2, 2, 2, 3)),
+)
+
+
+def add_convolution(attrs: dict[str, Any], x: tuple[int, ...], w: tuple[int, ...]) -> None:
+    out = convolved(np.zeros(x), np.zeros(w), **attrs).shape
+
+    def transpose_of_convolution(dy: Array, w: Array) -> Array:
+        basis = np.eye(int(np.prod(x))).reshape(-1, *x)
+        return np.array([(convolved(e, w, **attrs) * dy).sum() for e in basis]).reshape(x)
+
+    def weight_gradient(image: Array, dy: Array) -> Array:
+        basis = np.eye(int(np.prod(w))).reshape(-1, *w)
+        return np.array([(convolved(image, e, **attrs) * dy).sum() for e in basis]).reshape(w)
+
+    sample(
+        "conv",
+        lambda x, w, bias=None: CALLS["conv"](x, w, bias, **attrs),
+        lambda x, w, bias=None: convolved(x, w, bias, **attrs),
+        (x, w, (w[0],)),
+    )
+    sample(
+        "conv",
+        lambda x, w: CALLS["conv"](x, w, None, **attrs),
+        lambda x, w: convolved(x, w, **attrs),
+        (x, w),
+    )
+    sample(
+        "conv_input",
+        lambda dy, w: CALLS["conv_input"](dy, w, x_shape=x, **attrs),
+        transpose_of_convolution,
+        (out, w),
+    )
+    sample(
+        "conv_weight",
+        lambda x, dy: CALLS["conv_weight"](x, dy, w_shape=w, **attrs),
+        weight_gradient,
+        (x, out),
+    )
+
+
+for convolution in CONVOLUTIONS:
+    add_convolution(*convolution)
+
+
+def pooled(x: Array, kernel, stride, padding) -> tuple[Array, Array]:
+    height, width = x.shape[2:]
+    rows = (height + 2 * padding[0] - kernel[0]) // stride[0] + 1
+    columns = (width + 2 * padding[1] - kernel[1]) // stride[1] + 1
+    out = np.empty((*x.shape[:2], rows, columns), x.dtype)
+    indices = np.empty(out.shape, np.int64)
+    for n, c, r, q in np.ndindex(*out.shape):
+        top, left = r * stride[0] - padding[0], q * stride[1] - padding[1]
+        places = [
+            (i, j)
+            for i in range(max(top, 0), min(top + kernel[0], height))
+            for j in range(max(left, 0), min(left + kernel[1], width))
+        ]
+        best = max(places, key=lambda place: x[n, c, place[0], place[1]])
+        out[n, c, r, q] = x[n, c, best[0], best[1]]
+        indices[n, c, r, q] = best[0] * width + best[1]
+    return out, indices
+
+
+for kernel, stride, padding in (((2, 2), (2, 2), (0, 0)), ((3, 2), (1, 2), (1, 1))):
+    sample(
+        "max_pool",
+        lambda x, k=kernel, s=stride, p=padding: CALLS["max_pool"](
+            x, kernel=k, stride=s, padding=p
+        ),
+        lambda x, k=kernel, s=stride, p=padding: pooled(x, k, s, p),
+        ((2, 1, 4, 4),),
+    )
+
+sample(
+    "full",
+    lambda: CALLS["full"](shape=(2, 3), value=7.0, dtype=np.dtype("f8"), device="cpu"),
+    lambda: np.full((2, 3), 7.0),
+    (),
+)
+sample(
+    "arange",
+    lambda: CALLS["arange"](start=1, stop=8, step=3, dtype=np.dtype("i8"), device="cpu"),
+    lambda: np.arange(1, 8, 3),
+    (),
+)
+sample(
+    "eye",
+    lambda: CALLS["eye"](rows=2, columns=3, k=1, dtype=np.dtype("f8"), device="cpu"),
+    lambda: np.eye(2, 3, 1),
+    (),
+)
+# Known answers of Threefry 2x32 with 20 rounds, published with Random123.
+sample(
+    "random_bits",
+    lambda state: CALLS["random_bits"](state, shape=(2,), device="cpu"),
+    lambda state: (
+        np.array([0xC4923A9C, 0x483DF7A0], np.uint32),
+        np.array([0x13198A2E, 0x03707344, 0x243F6A89, 0x85A308D3], np.uint32),
+    ),
+    ((4,),),
+    domains=(
+        lambda rng, shape: np.array([0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3], np.uint32),
+    ),
+)
