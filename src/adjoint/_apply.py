@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import backends
-from ._dtypes import SCALAR_RANK, Default, of_scalar, promote, promote_scalar, show
+from ._dtypes import SCALAR_RANK, Default, of_scalar, promote, promote_scalar
 from ._errors import AnomalyError, DeviceError, DTypeError
 from ._expr import Expr
 from ._modes import ANOMALY, GRAD, SYMBOLIC, TRACE, mode
@@ -275,7 +275,9 @@ def check_devices(op: Op, tensors: list[Tensor]) -> None:
     devices = {tensor.device: tensor for tensor in tensors}
     if len(devices) > 1:
         what = " and ".join(f"{describe(x)} on {d}" for d, x in devices.items())
-        raise DeviceError(f"{op.name}: all tensors must be on one device, got {what}; use x.to(...)")
+        raise DeviceError(
+            f"{op.name}: all tensors must be on one device, got {what}; use x.to(...)"
+        )
 
 
 def record(op: Op, inputs: Any, raw: list, outputs: tuple[Tensor, ...], attrs: dict) -> None:
@@ -345,4 +347,3 @@ def user_line() -> str:
         frame = frame.f_back
     name, line = frame.f_code.co_filename, frame.f_lineno
     return f'File "{name}", line {line}: {linecache.getline(name, line).strip()}'
-

@@ -93,7 +93,7 @@ def as_numpy(dtype: Any) -> np.dtype:
         raw = None if dtype is None else np.dtype(dtype)
     except TypeError:
         raw = None
-    if raw not in FROM_NUMPY:
+    if raw is None or raw not in FROM_NUMPY:
         names = ", ".join(BY_NAME)
         raise DTypeError(f"{dtype!r} is not a dtype of adjoint; there are ad.{{{names}}}")
     return FROM_NUMPY[raw].dtype

@@ -31,6 +31,7 @@ class Switch:
 
     sets = 0
     clears = 0
+    _former: list[int]
 
     def __new__(cls, function: Callable | None = None) -> Any:
         """Allow `@no_grad` beside `@no_grad()`."""

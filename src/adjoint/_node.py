@@ -24,8 +24,8 @@ class Node:
 
     `plan`: the op, specialised to the inputs that need a gradient; None for a leaf.
     `parents`: their nodes: one Node where `plan.single`, else a tuple. `saved`: the raw values that
-    the derivative rules name: one value, a tuple, or None. `shape`, `dtype`: of the output (of an op
-    with several outputs: tuples). `extra`: hooks and the like, None for almost every node.
+    the derivative rules name: one value, a tuple, or None. `shape`, `dtype`: of the output (tuples
+    for an op with several). `extra`: hooks and the like, None for almost every node.
     """
 
     __slots__ = ("dtype", "extra", "order", "parents", "plan", "saved", "shape")

@@ -7,10 +7,8 @@ in a `*xs` input; `needs` (joint rules) says which inputs want a gradient; every
 static attribute of the call.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from . import backends
 from ._errors import ArgumentError, TraceError
@@ -48,6 +46,7 @@ class Op:
         aux: str = "",
         attrs: str = "",
         vjp: Callable | None = None,
+        differentiable: bool = True,
         shape: Callable | None = None,
         dtype: str | None = None,
         promotes: str | None = None,
@@ -68,6 +67,7 @@ class Op:
         self.attributes = frozenset(attrs.split())
         self.rules = rules
         self.vjp = vjp
+        self.differentiable = differentiable
         self.shape = shape
         self.dtype = dtype
         self.promotes = frozenset(self.inputs if promotes is None else promotes.split())
@@ -89,6 +89,10 @@ class Op:
             )
         if self.rules and self.vjp:
             raise ArgumentError(f"op {self.name}: give a rule per input or a joint vjp, not both")
+        if self.differentiable != bool(self.rules or self.vjp):
+            raise ArgumentError(
+                f"op {self.name}: give rules for its gradient, or differentiable=False; one of them"
+            )
         metadata = {f"{x}_{what}" for x in self.inputs for what in ("shape", "dtype", "shapes")}
         own = {*self.inputs, *self.results, *self.attributes}
         known = {*own, *metadata, *self.gradients, "i", "needs"}
@@ -96,8 +100,8 @@ class Op:
             unknown = set(parameters(rule)) - known
             if unknown:
                 raise ArgumentError(
-                    f"op {self.name}: a rule names {sorted(unknown)}, which is neither an input, an "
-                    "output, metadata such as x_shape, nor declared in attrs="
+                    f"op {self.name}: a rule names {sorted(unknown)}, which is neither an input, "
+                    "an output, metadata such as x_shape, nor declared in attrs="
                 )
 
     def __repr__(self) -> str:
@@ -107,10 +111,6 @@ class Op:
     def gradients(self) -> tuple[str, ...]:
         """What the rules call the incoming gradients, one per output."""
         return ("g",) if len(self.outputs) == 1 else tuple(f"g_{x}" for x in self.outputs)
-
-    @property
-    def differentiable(self) -> bool:
-        return bool(self.rules or self.vjp)
 
     @property
     def single_result(self) -> bool:
@@ -140,8 +140,8 @@ class Kernels(dict):
         backend = backends.LOADED.get(array_type)
         if backend is None:
             raise TraceError(
-                f"{self.op.name}: a traced value was used after its trace ended; return it from the "
-                "traced function instead"
+                f"{self.op.name}: a traced value was used after its trace ended; return it from "
+                "the traced function instead"
             )
         self[array_type] = self.find(backend)
         return self[array_type]
@@ -185,8 +185,9 @@ def from_forward(op: Op, backend: Any) -> Callable:
 class Plan:
     """An op specialised to the inputs that need a gradient: what to save, and what to compute.
 
-    `targets`: the positions of those inputs. `names`: what `saved` holds, in order. `calls`: the rules
-    with their parameter names. `partial` plans compute fewer gradients from the same saved values.
+    `targets`: the positions of those inputs. `names`: what `saved` holds, in order. `calls`: the
+    rules with their parameter names. A `partial` plan computes fewer gradients from the same saved
+    values.
     """
 
     __slots__ = (
@@ -215,7 +216,7 @@ class Plan:
         inputs = [f"inputs[{k}]" for k in range(len(needs))]
         results = [f"results[{k}]" for k in range(len(op.results))]
         self.pick: Callable = self.picker("inputs, results, attrs", inputs, results)
-        self.pick_raw: Callable | None = None
+        self.pick_raw: Any = None
         if op.arity:
             args = list("xy"[: op.arity])
             self.pick_raw = self.picker(", ".join([*args, "out"]), args, ["out"])
@@ -318,5 +319,3 @@ class Projection:
     def __init__(self, op: Op, output: int) -> None:
         self.op = op
         self.output = output
-
-

@@ -102,7 +102,11 @@ def propagate(
                             part = fitted(plan, parent, part)
                         contribute(parent, part)
                     break
-                if not parents.shape or out.shape != parents.shape or out.dtype is not parents.dtype:
+                if (
+                    not parents.shape
+                    or out.shape != parents.shape
+                    or out.dtype is not parents.dtype
+                ):
                     out = fitted(plan, parents, out)
                 if plain and (not heap or heap[0][0] > parents.order):
                     node, g = parents, out
@@ -171,11 +175,13 @@ def arrived(node: Node, g: Any, create_graph: bool) -> Any:
 def check_hook(hook: Callable, out: Any, node: Node) -> None:
     name = getattr(hook, "__name__", repr(hook))
     if not isinstance(out, Tensor):
-        raise GradientError(f"hook {name} returned {type(out).__name__}; a tensor or None is needed")
+        raise GradientError(
+            f"hook {name} returned {type(out).__name__}; a tensor or None is needed"
+        )
     if out.data.shape != node.shape or out.data.dtype != node.dtype:
         raise GradientError(
-            f"hook {name} returned a gradient of shape {out.shape} and dtype {out.dtype.name} for a "
-            f"tensor of shape {node.shape} and dtype {node.dtype.name}"
+            f"hook {name} returned a gradient of shape {out.shape} and dtype {out.dtype.name} for "
+            f"a tensor of shape {node.shape} and dtype {node.dtype.name}"
         )
 
 
@@ -262,8 +268,8 @@ def check_rule_result(op: Any, position: int, out: Any) -> None:
     if isinstance(out, Tensor) or (out is None and op.vjp is not None):
         return
     raise GradientError(
-        f"`{op.name}` returned {type(out).__name__} as the gradient of `{op.input_name(position)}`, "
-        "expected a tensor"
+        f"`{op.name}` returned {type(out).__name__} as the gradient of "
+        f"`{op.input_name(position)}`, expected a tensor"
     )
 
 
@@ -297,7 +303,7 @@ def fitted(plan: Any, parent: Node, g: Any) -> Any:
 
 
 def undoes_broadcasting(kind: str, g_shape: tuple, shape: tuple) -> bool:
-    """Whether g_shape is what `shape` broadcasts to, in the axes that ops of this kind broadcast."""
+    """Whether `shape` broadcasts to g_shape, in the axes that ops of this kind broadcast."""
     if kind not in ("elementwise", "contraction") or len(g_shape) < len(shape):
         return False
     own = 2 if kind == "contraction" else 0
@@ -320,8 +326,8 @@ def pruned(plan: Any, node: Node, only: set[Node]) -> tuple[Any, Any]:
 
 def raise_released(node: Node) -> None:
     raise GradientError(
-        f"backward through {node.name} for a second time: what its rule needs was released after the "
-        "first; pass retain_graph=True to the first backward, or compute the forward again"
+        f"backward through {node.name} for a second time: what its rule needs was released after "
+        "the first; pass retain_graph=True to the first backward, or compute the forward again"
     )
 
 

@@ -245,8 +245,8 @@ class Tensor:
     def _single(self, function: str) -> Any:
         if self.size != 1:
             raise ShapeError(
-                f"{function}() of a tensor of shape {self.shape} is ambiguous: it needs exactly one "
-                "element; use ad.any(x), ad.all(x), or x.item() on an element"
+                f"{function}() of a tensor of shape {self.shape} is ambiguous: it needs exactly "
+                "one element; use ad.any(x), ad.all(x), or x.item() on an element"
             )
         return self._host(function).item()
 

@@ -1,9 +1,9 @@
 """Tracing: run a function on arrays without values, and keep what it did as a Graph.
 
-While a function is traced every op is recorded, also those on tensors from outside: the mode decides,
-not the arguments. Tensors from outside become captures, read anew at every replay; those that the
-function changes (parameters, `.grad`s, the random state) are put back by the replay. Whatever the
-function did to them while it was traced is undone at the end, also if it raises.
+While a function is traced every op is recorded, also those on tensors from outside: the mode
+decides, not the arguments. Tensors from outside become captures, read anew at every replay; those
+that the function changes (parameters, `.grad`s, the random state) are put back by the replay.
+Whatever the function did to them while it was traced is undone at the end, also if it raises.
 """
 
 import itertools
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import backends
-from ._dtypes import show
 from ._apply import apply
+from ._dtypes import show
 from ._errors import ArgumentError, ShapeError, TraceError
 from ._modes import TRACE, mode, no_grad
 from ._node import Leaf, next_order
@@ -84,8 +84,8 @@ class Slot(NamedTuple):
             return tensor
         if tensor._grad is None:
             raise TraceError(
-                f"graph: a tensor ({describe(tensor)}) had a .grad when the function was traced, but "
-                "has none now"
+                f"graph: a tensor ({describe(tensor)}) had a .grad when the function was traced, "
+                "but has none now"
             )
         return tensor._grad
 
@@ -287,8 +287,8 @@ class Graph:
                     )
             elif isinstance(new, Tensor) or new != old:
                 raise ArgumentError(
-                    f"graph: argument {position} was {old!r} when traced, got {new!r}; only the values "
-                    "of tensors may differ"
+                    f"graph: argument {position} was {old!r} when traced, got {new!r}; only the "
+                    "values of tensors may differ"
                 )
         return [x for x in given if isinstance(x, Tensor)]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ._errors import ArgumentError, DeviceError, DTypeError, GradientError, ShapeError
 from ._node import Node, registered
-from ._reverse import Receiver, early_leaves, leading_to, propagate, reachable
+from ._reverse import early_leaves, leading_to, propagate, reachable
 from ._tensor import Tensor, describe, journal, wrap
 from .primitives.creation import full
 from .primitives.elementwise import add
@@ -159,7 +159,9 @@ def grad(
         raise ArgumentError(f"autograd.grad: {len(roots)} outputs, but {len(given)} grad_outputs")
     for x in wanted:
         if not isinstance(x, Tensor) or x.node is None:
-            raise GradientError("autograd.grad: an input doesn't require grad, so it has no gradient")
+            raise GradientError(
+                "autograd.grad: an input doesn't require grad, so it has no gradient"
+            )
     seeds = [
         seed("autograd.grad", root, g, create_graph) for root, g in zip(roots, given, strict=True)
     ]
@@ -206,17 +208,18 @@ def seed(
                 "gradient of 1; reduce it with .sum() or .mean(), or pass gradient="
             )
         gradient = full(shape=root.shape, value=1, dtype=root.data.dtype, device=root.device)
-    check_seed(function, root, gradient)
-    return root.node, gradient if create_graph else gradient.data
+    start = checked_seed(function, root, gradient)
+    return root.node, start if create_graph else start.data
 
 
-def check_seed(function: str, root: Tensor, gradient: Any) -> None:
+def checked_seed(function: str, root: Tensor, gradient: Any) -> Tensor:
     if not isinstance(gradient, Tensor):
         raise DTypeError(f"{function}: gradient must be a tensor, got {type(gradient).__name__}")
     if gradient.data.shape != root.data.shape or gradient.data.dtype != root.data.dtype:
         raise ShapeError(
-            f"{function}: gradient is {describe(gradient)}, but the tensor is {describe(root)}; shape "
-            "and dtype must be equal"
+            f"{function}: gradient is {describe(gradient)}, but the tensor is {describe(root)}; "
+            "shape and dtype must be equal"
         )
     if gradient.device != root.device:
         raise DeviceError(f"{function}: gradient is on {gradient.device}, not on {root.device}")
+    return gradient

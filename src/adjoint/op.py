@@ -23,10 +23,11 @@ Options of every kind:
 - `attrs="axis keepdims"`: static attributes, given by keyword in a call.
 - `vjp=function`: one rule for all inputs, that returns a gradient (or None) for each; `needs` in
   its parameters is a bool for each.
+- `differentiable=False`: there are no rules, and the results carry no gradient.
 - `forward=function` in adjoint ops, or `kernels={"cpu": function on raw arrays}`.
-- `shape=function`, whose parameters are named like a rule's, gives the output's shape, or a tuple of
-  shapes; `dtype="x"`, `"bool"` or `"dtype"`: an input's, a fixed one, or an attribute's, one word
-  per result. Both are what a trace knows of the result. Each kind has a default.
+- `shape=function`: its parameters are named like a rule's; it gives the output's shape, or a tuple
+  of shapes. `dtype="x"`, `"bool"` or `"dtype"`: an input's, a fixed one, or an attribute's, one
+  word per result. Both are what a trace knows of the result; each kind has a default.
 - `promotes="x y"`: the inputs that are cast to a common dtype; `floats=True`: to a float one.
 - `linear=True`, `dynamic_shape=True`: facts that transforms use.
 """
@@ -36,6 +37,7 @@ from typing import Any
 
 from . import _apply
 from ._op import Op
+
 
 def declare(name: str, kind: str, doc: str, options: dict[str, Any]) -> Callable[..., Any]:
     """An op's dispatcher: a plain function, with the op as its attribute `op`."""

@@ -1,7 +1,7 @@
 """Random numbers: counter-based (Threefry), so equal on every device and easy to replay.
 
-The state is a tensor of four 32-bit words: two of the key, two that count. While a function is traced
-it is an input like any other, and its new value is put back.
+The state is a tensor of four 32-bit words: two of the key, two that count. While a function is
+traced it is a capture like any other, and its new value is put back.
 """
 
 import math

@@ -27,8 +27,8 @@ def check_grads(
 ) -> None:
     """Compare the gradients of f up to an order with central differences, in float64.
 
-    `f` takes the tensors `args` and returns a tensor, or a tuple of them. Integer arguments are left
-    as they are. Order 2 checks the gradient's own gradient, and so on.
+    `f` takes the tensors `args` and returns a tensor, or a tuple of them. Integer arguments are
+    left as they are. Order 2 checks the gradient's own gradient, and so on.
 
     >>> ad.testing.check_grads(lambda x: ad.tanh(x * x).sum(), [ad.asarray([0.5, 2.0])])
     """
@@ -51,12 +51,12 @@ def check_order(f, args, order, level, eps, rtol, atol, rng) -> None:
         """The gradients of f, as a function of its arguments and of the incoming gradients."""
         given = list(values[: len(args)])
         given = [x if x.requires_grad else wrap(x.data) for x in given]
-        leaves = [given[k] if given[k].requires_grad else given[k].requires_grad_() for k in variable]
+        leaves = [
+            given[k] if given[k].requires_grad else given[k].requires_grad_() for k in variable
+        ]
         outs = results(f, given)
         pairs = [
-            (out, g)
-            for out, g in zip(outs, values[len(args) :], strict=True)
-            if out.requires_grad
+            (out, g) for out, g in zip(outs, values[len(args) :], strict=True) if out.requires_grad
         ]
         if not pairs:
             return tuple(zeros(x) for x in leaves)

@@ -24,12 +24,15 @@ class Backend(Protocol):
 
     def from_numpy(self, array: np.ndarray) -> Any:
         """A raw array with this content; may share memory."""
+        ...
 
     def to_numpy(self, array: Any) -> np.ndarray:
         """The content as a NumPy array; may share memory."""
+        ...
 
     def scalar(self, value: Any, dtype: np.dtype) -> Any:
         """A Python scalar in the form that kernels take it."""
+        ...
 
     def exclusive(self, array: Any, holders: int) -> bool:
         """Whether only `holders` references of the caller's can reach the memory of `array`."""
@@ -37,6 +40,7 @@ class Backend(Protocol):
 
     def copy(self, array: Any) -> Any:
         """The same values in memory of their own."""
+        ...
 
     def write(self, array: Any, value: Any, spec: tuple, indices: list) -> None:
         """Put a value at an index, in the array's own memory."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._apply import lift
 from .._dtypes import SCALAR_RANK, of_scalar
-from .._errors import ArgumentError, AdjointError, DTypeError, ShapeError
+from .._errors import AdjointError, ArgumentError, DTypeError, ShapeError
 from .._tensor import Tensor
 
 VOCABULARY = {"dim": "axis", "keepdim": "keepdims", "input": "x", "dims": "axis"}

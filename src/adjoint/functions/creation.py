@@ -99,7 +99,12 @@ def refuse_tensors(obj: Any) -> None:
 
 
 def full(
-    shape: Any, fill_value: Any, *, dtype: Any = None, device: str = "cpu", requires_grad: bool = False
+    shape: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: str = "cpu",
+    requires_grad: bool = False,
 ) -> Tensor:
     """A tensor filled with one value.
 
@@ -161,7 +166,12 @@ def ones_like(x: Tensor, *, dtype: Any = None) -> Tensor:
 
 
 def arange(
-    start: float, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: str = "cpu"
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    *,
+    dtype: Any = None,
+    device: str = "cpu",
 ) -> Tensor:
     """Numbers from start (0 if only one is given) up to, but without, stop.
 

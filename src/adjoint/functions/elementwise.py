@@ -12,6 +12,7 @@ from ..primitives import conversions
 from ..primitives.elementwise import pow, square
 from ._arguments import as_tensor
 
+
 def astype(x: Any, dtype: Any, *, copy: bool = True) -> Tensor:
     """The values in another dtype, rounded towards zero if that is an integer one.
 
@@ -62,4 +63,3 @@ def to(x: Tensor, target: Any) -> Tensor:
     if target != x.device:
         backends.backend(target)
     return x
-

@@ -103,8 +103,8 @@ def mask_indices(mask: Tensor, x: Tensor, axis: int) -> list[Tensor]:
         raise IndexingError("a 0-d boolean can't be an index; use ad.where")
     if mask.shape != covered:
         raise IndexingError(
-            f"a boolean index of shape {mask.shape} doesn't fit the axes of shape {covered} that it "
-            f"stands for (tensor of shape {x.shape})"
+            f"a boolean index of shape {mask.shape} doesn't fit the axes of shape {covered} that "
+            f"it stands for (tensor of shape {x.shape})"
         )
     places = indexing.nonzero(mask)
     return [shapes.slice_(places, index=(k,)) for k in range(mask.ndim)]
@@ -163,8 +163,8 @@ def writable(function: str, x: Tensor, *values: Any) -> bool:
         )
     if not grad and not x.is_leaf:
         raise GradientError(
-            f"{function}: under no_grad a tensor that was computed with gradients can't be changed: "
-            "its graph would be wrong; use x.detach()"
+            f"{function}: under no_grad a tensor that was computed with gradients can't be "
+            "changed: its graph would be wrong; use x.detach()"
         )
     operands = (x, *values)
     return bool(grad) and any(isinstance(v, Tensor) and v.node is not None for v in operands)
@@ -192,8 +192,8 @@ def keep_kind(function: str, x: Tensor, value: Tensor) -> None:
     order = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
     if order[value.data.dtype.kind] > order[x.data.dtype.kind]:
         raise DTypeError(
-            f"{function}: {value.dtype.name} values don't fit into a tensor of {x.dtype.name}; cast "
-            "one of them with ad.astype"
+            f"{function}: {value.dtype.name} values don't fit into a tensor of {x.dtype.name}; "
+            "cast one of them with ad.astype"
         )
 
 
@@ -249,8 +249,8 @@ def replace(function: str, x: Tensor, result: Tensor) -> None:
     """Let x be the result of an in-place operation, which keeps its shape and dtype."""
     if result.data.shape != x.data.shape:
         raise ShapeError(
-            f"{function}: the result has shape {result.shape}, the tensor {x.shape}; it can't grow in "
-            "place"
+            f"{function}: the result has shape {result.shape}, the tensor {x.shape}; it can't grow "
+            "in place"
         )
     keep_kind(function, x, result)
     rebind(x, to_dtype(result, x.data.dtype))

@@ -1,4 +1,4 @@
-"""What can be written with an operator or a dot: bound to `Tensor`, and operators to `Expr`, here."""
+"""Operators and methods: bound to `Tensor` here, and operators to `Expr` too."""
 
 from collections.abc import Callable
 from typing import Any
@@ -102,6 +102,15 @@ def transposed(x: Tensor) -> Tensor:
     return shapes.transpose(x)
 
 
+PROPERTIES: dict[str, Any] = {
+    "__eq__": comparable(ops.equal),
+    "__ne__": comparable(ops.not_equal),
+    "at": property(indexing.At, doc="x.at[index].set(v) and .add(v)."),
+    "T": property(transposed),
+    "mT": property(shapes.matrix_transpose),
+}
+
+
 def bind() -> None:
     for cls in (Tensor, Expr):
         for name, function in BINARY.items():
@@ -116,11 +125,8 @@ def bind() -> None:
             setattr(Tensor, name, function)
     for name, function in METHODS.items():
         setattr(Tensor, name, function)
-    setattr(Tensor, "__eq__", comparable(ops.equal))
-    setattr(Tensor, "__ne__", comparable(ops.not_equal))
-    setattr(Tensor, "at", property(indexing.At, doc="x.at[index].set(v) and .add(v)."))
-    setattr(Tensor, "T", property(transposed))
-    setattr(Tensor, "mT", property(shapes.matrix_transpose))
+    for name, value in PROPERTIES.items():
+        setattr(Tensor, name, value)
 
 
 bind()

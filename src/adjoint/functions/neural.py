@@ -29,7 +29,10 @@ def conv2d(
     tensors = [as_tensor("conv2d", t) for t in (x, weight)]
     if bias is not None:
         tensors.append(as_tensor("conv2d", bias))
-    stride, dilation = as_pair("conv2d", "stride", stride, 1), as_pair("conv2d", "dilation", dilation, 1)
+    stride, dilation = (
+        as_pair("conv2d", "stride", stride, 1),
+        as_pair("conv2d", "dilation", dilation, 1),
+    )
     padding = as_pair("conv2d", "padding", padding, 0)
     check_conv([t.shape for t in tensors], groups)
     image, kernel, *rest = promoted(windows.conv.op, tensors)
@@ -74,9 +77,7 @@ def check_window(function: str, x: tuple, kernel: tuple, padding: tuple, dilatio
             )
 
 
-def max_pool2d(
-    x: Any, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0
-) -> Tensor:
+def max_pool2d(x: Any, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0) -> Tensor:
     """The largest element of each window of images (N, C, H, W); the first of equals counts.
 
     >>> ad.nn.functional.max_pool2d(ad.reshape(ad.arange(16), (1, 1, 4, 4)), 2)

@@ -64,7 +64,9 @@ def var(
     count = math.prod(x.shape[k] for k in axes)
     out = reductions.moments(x, axis=axes)[1]
     if correction:
-        out = out * (count / builtins.max(count - correction, 0) if count > correction else math.nan)
+        out = out * (
+            count / builtins.max(count - correction, 0) if count > correction else math.nan
+        )
     return out if keepdims else reshape(out, shape=dropped(x.shape, axes))
 
 

@@ -5,6 +5,7 @@ from .elementwise import logical_and, maximum, where
 
 cast = op.elementwise(
     "cast",
+    "The values in another dtype.",
     attrs="dtype",
     promotes="",
     dtype="dtype",
@@ -13,6 +14,7 @@ cast = op.elementwise(
 )
 clip = op.elementwise(
     "clip",
+    "x, but at least lower and at most upper; the gradient is 1 strictly between.",
     inputs="x lower upper",
     x=lambda g, x, lower, upper: where(logical_and(x > lower, x < upper), g, 0),
     lower=lambda g, x, lower, upper: where(logical_and(x <= lower, lower < upper), g, 0),

@@ -5,21 +5,31 @@ import math
 from .. import op
 
 full = op.other(
-    "full", inputs="", attrs="shape value dtype device", dtype="dtype", shape=lambda shape: shape
+    "full",
+    "One value everywhere.",
+    inputs="",
+    attrs="shape value dtype device",
+    dtype="dtype",
+    shape=lambda shape: shape,
+    differentiable=False,
 )
 arange = op.other(
     "arange",
+    "Evenly spaced numbers.",
     inputs="",
     attrs="start stop step dtype device",
     dtype="dtype",
     shape=lambda start, stop, step: (max(0, math.ceil((stop - start) / step)),),
+    differentiable=False,
 )
 eye = op.other(
     "eye",
+    "Ones on a diagonal.",
     inputs="",
     attrs="rows columns k dtype device",
     dtype="dtype",
     shape=lambda rows, columns: (rows, columns),
+    differentiable=False,
 )
 random_bits = op.other(
     "random_bits",
@@ -29,4 +39,5 @@ random_bits = op.other(
     attrs="shape device",
     dtype="uint32",
     shape=lambda shape: (shape, (4,)),
+    differentiable=False,
 )

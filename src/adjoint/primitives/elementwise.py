@@ -8,36 +8,64 @@ from .. import op
 
 # Comparisons and logic: no gradient.
 
-equal = op.elementwise("equal", "x == y.", "2.0, 3.0 -> False", inputs="x y", dtype="bool")
-not_equal = op.elementwise("not_equal", "x != y.", "2.0, 3.0 -> True", inputs="x y", dtype="bool")
-less = op.elementwise("less", "x < y.", "2.0, 3.0 -> True", inputs="x y", dtype="bool")
-less_equal = op.elementwise("less_equal", "x <= y.", "2, 2 -> True", inputs="x y", dtype="bool")
-greater = op.elementwise("greater", "x > y.", "2.0, 3.0 -> False", inputs="x y", dtype="bool")
+equal = op.elementwise(
+    "equal", "x == y.", "2.0, 3.0 -> False", inputs="x y", dtype="bool", differentiable=False
+)
+not_equal = op.elementwise(
+    "not_equal", "x != y.", "2.0, 3.0 -> True", inputs="x y", dtype="bool", differentiable=False
+)
+less = op.elementwise(
+    "less", "x < y.", "2.0, 3.0 -> True", inputs="x y", dtype="bool", differentiable=False
+)
+less_equal = op.elementwise(
+    "less_equal", "x <= y.", "2, 2 -> True", inputs="x y", dtype="bool", differentiable=False
+)
+greater = op.elementwise(
+    "greater", "x > y.", "2.0, 3.0 -> False", inputs="x y", dtype="bool", differentiable=False
+)
 greater_equal = op.elementwise(
-    "greater_equal", "x >= y.", "2, 2 -> True", inputs="x y", dtype="bool"
+    "greater_equal", "x >= y.", "2, 2 -> True", inputs="x y", dtype="bool", differentiable=False
 )
 logical_and = op.elementwise(
-    "logical_and", "x and y.", "True, False -> False", inputs="x y", dtype="bool"
+    "logical_and",
+    "x and y.",
+    "True, False -> False",
+    inputs="x y",
+    dtype="bool",
+    differentiable=False,
 )
 logical_or = op.elementwise(
-    "logical_or", "x or y.", "True, False -> True", inputs="x y", dtype="bool"
+    "logical_or", "x or y.", "True, False -> True", inputs="x y", dtype="bool", differentiable=False
 )
-logical_not = op.elementwise("logical_not", "not x.", "True -> False", inputs="x", dtype="bool")
+logical_not = op.elementwise(
+    "logical_not", "not x.", "True -> False", inputs="x", dtype="bool", differentiable=False
+)
 isfinite = op.elementwise(
-    "isfinite", "Whether x is neither NaN nor infinite.", "1.0 -> True", inputs="x", dtype="bool"
+    "isfinite",
+    "Whether x is neither NaN nor infinite.",
+    "1.0 -> True",
+    inputs="x",
+    dtype="bool",
+    differentiable=False,
 )
-bitwise_and = op.elementwise("bitwise_and", "x & y.", "6, 3 -> 2", inputs="x y")
-bitwise_or = op.elementwise("bitwise_or", "x | y.", "6, 3 -> 7", inputs="x y")
-bitwise_invert = op.elementwise("bitwise_invert", "~x.", "6 -> -7", inputs="x")
+bitwise_and = op.elementwise(
+    "bitwise_and", "x & y.", "6, 3 -> 2", inputs="x y", differentiable=False
+)
+bitwise_or = op.elementwise("bitwise_or", "x | y.", "6, 3 -> 7", inputs="x y", differentiable=False)
+bitwise_invert = op.elementwise(
+    "bitwise_invert", "~x.", "6 -> -7", inputs="x", differentiable=False
+)
 bitwise_right_shift = op.elementwise(
-    "bitwise_right_shift", "Integers shifted right by y bits.", "8, 2 -> 2", inputs="x y"
+    "bitwise_right_shift",
+    "Integers shifted right by y bits.",
+    "8, 2 -> 2",
+    inputs="x y",
+    differentiable=False,
 )
 
 # Arithmetic.
 
-add = op.elementwise(
-    "add", "x + y.", "2.0, 3.0 -> 5.", linear=True, x=lambda g: g, y=lambda g: g
-)
+add = op.elementwise("add", "x + y.", "2.0, 3.0 -> 5.", linear=True, x=lambda g: g, y=lambda g: g)
 subtract = op.elementwise(
     "subtract", "x - y.", "2.0, 3.0 -> -1.", linear=True, x=lambda g: g, y=lambda g: -g
 )
@@ -109,6 +137,7 @@ where = op.elementwise(
     x=lambda g, condition: where(condition, g, 0),
     y=lambda g, condition: where(condition, 0, g),
 )
+
 
 def _to_larger(g, x, y):
     """g where x > y, half of it where they are equal: what maximum gives its first input."""

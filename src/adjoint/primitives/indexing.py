@@ -13,8 +13,11 @@ from .shapes import reshape
 
 
 def indexed_shape(shape: Shape, spec: tuple, index_shapes: tuple[Shape, ...]) -> Shape:
-    """The shape of x[index], as NumPy has it: index arrays broadcast, and their axes stand where the
-    first of them stood, or first of all if a slice is between them. Ints count as arrays if any is."""
+    """The shape of x[index], as NumPy has it.
+
+    Index arrays broadcast, and their axes stand where the first of them stood, or first of all if a
+    slice is between them. Ints count as arrays if there is one.
+    """
     advanced = [k for k, e in enumerate(spec) if isinstance(e, (int, str))] if index_shapes else []
     together = bool(advanced) and advanced == list(range(advanced[0], advanced[-1] + 1))
     block = broadcast_shapes("index", list(index_shapes))
@@ -51,6 +54,7 @@ def last_written(g, indices: tuple, spec: tuple):
 
 index = op.index(
     "index",
+    "The elements at an advanced index.",
     inputs="x *indices",
     attrs="spec",
     promotes="x",
@@ -81,6 +85,7 @@ assign = op.index(
 )
 take_along_axis = op.index(
     "take_along_axis",
+    "The elements at indices along an axis.",
     inputs="x index",
     attrs="axis",
     promotes="x",
@@ -100,6 +105,7 @@ scatter_along_axis = op.index(
 )
 topk = op.index(
     "topk",
+    "The k largest or smallest elements along an axis, and their indices.",
     outputs="values",
     aux="indices",
     attrs="k axis largest",
@@ -113,4 +119,5 @@ nonzero = op.index(
     inputs="x",
     dtype="int64",
     dynamic_shape=True,
+    differentiable=False,
 )

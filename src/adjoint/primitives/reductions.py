@@ -31,6 +31,7 @@ def moments_shape(x_shape: Shape, axis: Shape) -> tuple[Shape, Shape]:
 
 sum_ = op.reduction(
     "sum",
+    "The sum over axes.",
     attrs="axis keepdims",
     linear=True,
     x=lambda g, x_shape, axis: spread(g, axis=axis, shape=x_shape),
@@ -45,17 +46,34 @@ spread = op.movement(
 )
 max_ = op.reduction(
     "max",
+    "The largest element over axes; equals share the gradient.",
     attrs="axis keepdims",
     x=lambda g, x, out, axis: shared_among_largest(g, x, out, axis),
 )
-any_ = op.reduction("any", inputs="x", attrs="axis keepdims", dtype="bool")
-all_ = op.reduction("all", inputs="x", attrs="axis keepdims", dtype="bool")
+any_ = op.reduction(
+    "any",
+    "Whether any element over axes is true.",
+    inputs="x",
+    attrs="axis keepdims",
+    dtype="bool",
+    differentiable=False,
+)
+all_ = op.reduction(
+    "all",
+    "Whether all elements over axes are true.",
+    inputs="x",
+    attrs="axis keepdims",
+    dtype="bool",
+    differentiable=False,
+)
 argmax = op.reduction(
     "argmax",
+    "The index of the first largest element along an axis.",
     inputs="x",
     attrs="axis keepdims",
     dtype="int64",
     shape=lambda x_shape, axis, keepdims: reduced_shape(x_shape, (axis,), keepdims),
+    differentiable=False,
 )
 moments = op.other(
     "moments",
@@ -67,6 +85,7 @@ moments = op.other(
 )
 cumulative_sum = op.other(
     "cumulative_sum",
+    "The running sum along an axis, from its start or its end.",
     attrs="axis reverse",
     linear=True,
     shape=lambda x_shape: x_shape,
@@ -74,12 +93,14 @@ cumulative_sum = op.other(
 )
 softmax = op.other(
     "softmax",
+    "exp(x) / sum(exp(x)) along an axis.",
     attrs="axis",
     shape=lambda x_shape: x_shape,
     x=lambda g, out, axis: out * (g - sum_(g * out, axis=(axis,), keepdims=True)),
 )
 log_softmax = op.other(
     "log_softmax",
+    "log(softmax(x)) along an axis.",
     attrs="axis",
     shape=lambda x_shape: x_shape,
     x=lambda g, out, axis: g - exp(out) * sum_(g, axis=(axis,), keepdims=True),

@@ -56,6 +56,7 @@ def unbroadcast(g, shape: Shape):
 
 reshape = op.movement(
     "reshape",
+    "The elements in another shape.",
     attrs="shape",
     linear=True,
     shape=lambda shape: shape,
@@ -63,6 +64,7 @@ reshape = op.movement(
 )
 permute_dims = op.movement(
     "permute_dims",
+    "The axes in another order.",
     attrs="axes",
     linear=True,
     shape=lambda x_shape, axes: tuple(x_shape[axis] for axis in axes),
@@ -70,12 +72,14 @@ permute_dims = op.movement(
 )
 matrix_transpose = op.movement(
     "matrix_transpose",
+    "The last two axes exchanged.",
     linear=True,
     shape=lambda x_shape: (*x_shape[:-2], x_shape[-1], x_shape[-2]),
     x=lambda g: matrix_transpose(g),
 )
 broadcast_to = op.movement(
     "broadcast_to",
+    "Repeated along axes of length 1 and new leading axes.",
     attrs="shape",
     linear=True,
     shape=lambda shape: shape,
@@ -83,6 +87,7 @@ broadcast_to = op.movement(
 )
 concat = op.movement(
     "concat",
+    "Joined along an axis.",
     inputs="*xs",
     attrs="axis",
     linear=True,
@@ -91,12 +96,14 @@ concat = op.movement(
 )
 pad = op.movement(
     "pad",
+    "A value put around the tensor.",
     attrs="pad_width value",
     shape=padded_shape,
     x=lambda g, x_shape, pad_width: unpad(g, x_shape, pad_width),
 )
 slice_ = op.movement(
     "slice",
+    "A part of the tensor, by a basic index without ellipsis.",
     attrs="index",
     linear=True,
     shape=lambda x_shape, index: sliced_shape(x_shape, index),
@@ -110,5 +117,3 @@ place = op.movement(
     shape=lambda shape: shape,
     x=lambda g, index: slice_(g, index=index),
 )
-
-

@@ -27,7 +27,8 @@ def conv_shape(x_shape: Shape, w_shape: Shape, stride, padding, dilation) -> Sha
 
 def pool_shape(x_shape: Shape, kernel, stride, padding) -> tuple[Shape, Shape]:
     size = window_count(x_shape, kernel, stride, padding, (1,) * len(kernel))
-    return ((*x_shape[:2], *size),) * 2
+    shape = (*x_shape[:2], *size)
+    return shape, shape
 
 
 def to_image(g, indices, x_shape: Shape):
@@ -42,6 +43,7 @@ def to_image(g, indices, x_shape: Shape):
 
 conv = op.contraction(
     "conv",
+    "Cross-correlation of (N, C, ...) with filters (O, C / groups, ...).",
     inputs="x w bias?",
     attrs=GEOMETRY,
     shape=conv_shape,
@@ -55,6 +57,7 @@ conv = op.contraction(
 )
 conv_input = op.contraction(
     "conv_input",
+    "What the gradient of conv's output says of its input.",
     attrs=GEOMETRY + " x_shape",
     shape=lambda x_shape: x_shape,
     inputs="dy w",
@@ -67,6 +70,7 @@ conv_input = op.contraction(
 )
 conv_weight = op.contraction(
     "conv_weight",
+    "What the gradient of conv's output says of its weight.",
     inputs="x dy",
     attrs=GEOMETRY + " w_shape",
     shape=lambda w_shape: w_shape,
@@ -79,6 +83,7 @@ conv_weight = op.contraction(
 )
 max_pool = op.index(
     "max_pool",
+    "The largest element of each window, and its flat index in the image.",
     outputs="values",
     aux="indices",
     attrs="kernel stride padding",

@@ -8,7 +8,6 @@ import numpy as np
 from .threefry import random_bits
 from .windows import conv, conv_input, conv_weight, max_pool
 
-
 KERNELS: dict[str, Callable] = {
     "add": np.add,
     "subtract": np.subtract,
@@ -94,22 +93,22 @@ def cast(x, *, dtype):
 
 @kernel
 def sum_(x, *, axis, keepdims):
-    return np.add.reduce(x, axis, x.dtype, None, keepdims)
+    return np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
 
 
 @kernel
 def max_(x, *, axis, keepdims):
-    return np.maximum.reduce(x, axis, None, None, keepdims)
+    return np.maximum.reduce(x, axis=axis, keepdims=keepdims)
 
 
 @kernel
 def any_(x, *, axis, keepdims):
-    return np.logical_or.reduce(x, axis, None, None, keepdims)
+    return np.logical_or.reduce(x, axis=axis, keepdims=keepdims)
 
 
 @kernel
 def all_(x, *, axis, keepdims):
-    return np.logical_and.reduce(x, axis, None, None, keepdims)
+    return np.logical_and.reduce(x, axis=axis, keepdims=keepdims)
 
 
 @kernel
@@ -267,7 +266,7 @@ def full(*, shape, value, dtype):
 
 @kernel
 def arange(*, start, stop, step, dtype):
-    return np.arange(start, stop, step, dtype)
+    return np.arange(start, stop, step, dtype=dtype)
 
 
 @kernel
