@@ -5,6 +5,7 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from samples import CALLS, OPS, TABLE
@@ -13,6 +14,7 @@ import adjoint as ad
 from adjoint.backends import cpu
 
 PUBLIC = sorted(n for n in dir(ad) if not n.startswith("_"))
+README = Path(__file__).parent.parent / "README.md"
 MODULES = [
     ad,
     *(importlib.import_module(m.name) for m in pkgutil.walk_packages(ad.__path__, "adjoint.")),
@@ -41,7 +43,9 @@ def documented() -> list[doctest.DocTest]:
     finder = doctest.DocTestFinder()
     tests = [t for m in MODULES for t in finder.find(m, globs={"ad": ad})]
     ops = [t for n, call in CALLS.items() for t in finder.find(call, n, globs={"ad": ad})]
-    return [t for t in (*tests, *ops) if t.examples]
+    text = README.read_text()
+    readme = doctest.DocTestParser().get_doctest(text, {}, "README.md", str(README), 0)
+    return [t for t in (*tests, *ops, readme) if t.examples]
 
 
 @pytest.mark.parametrize("test", documented(), ids=lambda t: t.name)

@@ -70,7 +70,7 @@ def unary(op: Op) -> Callable[[Any], Tensor]:
         recorded.parents = node
         recorded.saved = plan.pick_raw(data, out)
         recorded.order = next_order()
-        recorded.shape = shape
+        recorded.shape = node.shape if shape == node.shape else shape  # fewer tuples to keep
         recorded.dtype = dtype
         recorded.extra = None
         result.node = recorded
@@ -118,6 +118,8 @@ def binary(op: Op) -> Callable[[Any, Any], Tensor]:
         if y_node is None:
             plan = plan_x = plan_x or op.plan((True, False))
             recorded.parents = x_node
+            if shape == x_node.shape:
+                shape = x_node.shape
         elif x_node is None:
             plan = plan_y = plan_y or op.plan((False, True))
             recorded.parents = y_node
