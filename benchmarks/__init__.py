@@ -1,0 +1,1 @@
+"""Benchmarks: speed against PyTorch, cost of long chains, time to import."""
