@@ -13,8 +13,16 @@ from typing import Any
 import numpy as np
 
 from . import backends
-from ._dtypes import SCALAR_RANK, Default, of_scalar, promote, promote_scalar
-from ._errors import AnomalyError, DeviceError, DTypeError
+from ._dtypes import SCALAR_RANK, Default, canonical, of_scalar, promote, promote_scalar
+from ._errors import (
+    AdjointError,
+    AnomalyError,
+    ArgumentError,
+    DeviceError,
+    DTypeError,
+    IndexingError,
+    TraceError,
+)
 from ._expr import Expr
 from ._modes import ANOMALY, GRAD, SYMBOLIC, TRACE, mode
 from ._node import Node, extra, next_order
@@ -27,7 +35,10 @@ cpu: Any = backends.backend("cpu")
 CONSTANTS = cpu.CONSTANTS
 
 # Raised on the fast path by operands that it isn't made for, and by kernels that refuse them.
-NOT_FAST = (AttributeError, KeyError, TypeError, ValueError)
+NOT_FAST = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
+
+# What a kernel's errors are called when they reach the user.
+EXPLAINED = {TypeError: DTypeError, IndexError: IndexingError}
 
 
 def as_array(out: Any) -> Any:
@@ -171,17 +182,19 @@ def coerced(op: Op, *inputs: Any, **attrs: Any) -> Any:
     """Apply an op to operands of any kind: convert them, promote their dtypes, check shapes."""
     if mode.word & SYMBOLIC:
         return Expr(op, inputs, attrs)
-    operands = promoted(op, [as_operand(op, operand) for operand in inputs])
+    operands = promoted(op, [as_operand(op, k, operand) for k, operand in enumerate(inputs)])
     infer_shapes(op, operands, attrs)
     return apply(op, operands, attrs)
 
 
-def as_operand(op: Op, operand: Any) -> Any:
-    """A tensor or a Python scalar."""
+def as_operand(op: Op, position: int, operand: Any) -> Any:
+    """A tensor or a Python scalar, or None for an optional input."""
     if isinstance(operand, Tensor) or type(operand) in SCALAR_RANK:
         return operand
     if isinstance(operand, (np.ndarray, np.generic)):
-        return lift(cpu.from_numpy(np.asarray(operand)))
+        return lift(cpu.from_numpy(canonical(np.asarray(operand))))
+    if operand is None and op.input_name(position) in op.optional:
+        return None
     raise DTypeError(
         f"{op.name}: tensors and Python numbers are needed, got {type(operand).__name__}; "
         "convert it with ad.asarray"
@@ -193,11 +206,13 @@ def promoted(op: Op, operands: list) -> list:
 
     Python scalars stay, unless there is no tensor among them that could carry the dtype.
     """
-    chosen = {k for k in range(len(operands)) if op.input_name(k) in op.promotes}
+    chosen = {
+        k for k, x in enumerate(operands) if x is not None and op.input_name(k) in op.promotes
+    }
     if not chosen:
         return operands
     together = [operands[k] for k in sorted(chosen)]
-    dtype = common_dtype(together)
+    dtype = common_dtype(op.name, together)
     if op.floats and dtype.kind in "iub":
         dtype = Default.float
     if not any(isinstance(x, Tensor) for x in together):
@@ -205,11 +220,13 @@ def promoted(op: Op, operands: list) -> list:
     return [to_dtype(x, dtype) if k in chosen else x for k, x in enumerate(operands)]
 
 
-def common_dtype(operands: list) -> np.dtype:
+def common_dtype(name: str, operands: list) -> np.dtype:
     """The dtype that tensors and Python scalars promote to."""
     dtypes = [x.data.dtype for x in operands if isinstance(x, Tensor)]
     scalars = [x for x in operands if not isinstance(x, Tensor)]
-    dtype = functools.reduce(promote, dtypes or [of_scalar(scalars[0])])
+    dtype = (dtypes or [of_scalar(scalars[0])])[0]
+    for other in dtypes[1:]:
+        dtype = promote(name, dtype, other)
     return functools.reduce(promote_scalar, scalars, dtype)
 
 
@@ -263,8 +280,20 @@ def execute(op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
         raw = [
             module.scalar(x, scalar_dtype(op, inputs)) if type(x) in SCALAR_RANK else x for x in raw
         ]
-    results = op.kernels[arrays](*raw, **attrs)
+    try:
+        results = op.kernels[arrays](*raw, **attrs)
+    except (TypeError, ValueError, IndexError, OverflowError) as error:
+        if op.forward or op.own_kernels or isinstance(error, AdjointError):
+            raise
+        raise explained(op, inputs, error) from None
     return raw, (results,) if op.single_result else results
+
+
+def explained(op: Op, inputs: Any, error: Exception) -> AdjointError:
+    """A kernel's error, with what it was given."""
+    given = ", ".join(describe(x) if isinstance(x, Tensor) else repr(x) for x in inputs)
+    cls = next((c for b, c in EXPLAINED.items() if isinstance(error, b)), ArgumentError)
+    return cls(f"{op.name}({given}): {error}")
 
 
 def scalar_dtype(op: Op, inputs: Any) -> np.dtype:
@@ -274,6 +303,12 @@ def scalar_dtype(op: Op, inputs: Any) -> np.dtype:
 
 
 def check_devices(op: Op, tensors: list[Tensor]) -> None:
+    for tensor in tensors:
+        if type(tensor.data) not in backends.LOADED:
+            raise TraceError(
+                f"{op.name}: a traced value was used after its trace ended; return it from the "
+                "traced function"
+            )
     devices = {tensor.device: tensor for tensor in tensors}
     if len(devices) > 1:
         what = " and ".join(f"{describe(x)} on {d}" for d, x in devices.items())
@@ -291,7 +326,8 @@ def record(op: Op, inputs: Any, raw: list, outputs: tuple[Tensor, ...], attrs: d
         return
     if any(out.data.dtype.kind == "c" for out in differentiable):
         raise DTypeError(f"{op.name}: gradients through complex values aren't supported yet")
-    plan = op.plan(needs)
+    absent = tuple(op.input_name(k) for k, x in enumerate(inputs) if x is None)
+    plan = op.plan(needs, absent)
     parents: Any = tuple(node for node, need in zip(nodes, needs, strict=True) if need)
     saved = plan.pick(raw, [out.data for out in outputs], attrs)
     if len(differentiable) == 1:

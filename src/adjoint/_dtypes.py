@@ -87,9 +87,9 @@ def as_numpy(dtype: Any) -> np.dtype:
         return Default.float
     if dtype is complex:
         return np.result_type(Default.float, np.complex64)
-    if dtype in BY_PYTHON:
-        return BY_PYTHON[dtype].dtype
     try:
+        if dtype in BY_PYTHON:
+            return BY_PYTHON[dtype].dtype
         raw = None if dtype is None else np.dtype(dtype)
     except TypeError:
         raw = None
@@ -109,7 +109,15 @@ def of_scalar(scalar: Any) -> np.dtype:
     return as_numpy(type(scalar))
 
 
-def promote(x: np.dtype, y: np.dtype) -> np.dtype:
+def canonical(array: np.ndarray) -> np.ndarray:
+    """The array in native byte order, with the one dtype object that adjoint compares by identity."""
+    dtype = as_numpy(array.dtype.newbyteorder("="))
+    if array.dtype is dtype:
+        return array
+    return array.view(dtype) if array.dtype == dtype else array.astype(dtype)
+
+
+def promote(name: str, x: np.dtype, y: np.dtype) -> np.dtype:
     """The dtype of an op on arrays of two dtypes. Integers never widen a float."""
     if x == y:
         return x
@@ -120,7 +128,10 @@ def promote(x: np.dtype, y: np.dtype) -> np.dtype:
         return high
     result = np.promote_types(x, y)
     if result.kind == "f" and high.kind != "f":
-        raise DTypeError(f"{show(x)} and {show(y)} have no common integer dtype; cast one of them")
+        raise DTypeError(
+            f"{name}: {show(x)} and {show(y)} have no common integer dtype; cast one of them with "
+            "ad.astype"
+        )
     return FROM_NUMPY[result].dtype
 
 

@@ -17,6 +17,10 @@ class DTypeError(AdjointError, TypeError):
     """A dtype, or a Python type, that the function can't work with."""
 
 
+class KeywordError(AdjointError, TypeError):
+    """A keyword that the function doesn't have."""
+
+
 class DeviceError(AdjointError, RuntimeError):
     """Tensors on different devices, or a device that can't do what was asked."""
 
@@ -31,6 +35,10 @@ class GradientError(AdjointError, RuntimeError):
 
 class AnomalyError(GradientError):
     """The first NaN or infinity under `detect_anomaly`."""
+
+
+class CheckError(AdjointError, AssertionError):
+    """A derivative that doesn't agree with finite differences."""
 
 
 class TraceError(AdjointError, RuntimeError):

@@ -15,13 +15,15 @@ from ._errors import TraceError
 class Expr:
     """A symbol (`op` is None, `name` set) or an op on expressions and scalars."""
 
-    __slots__ = ("args", "attrs", "name", "op")
+    __slots__ = ("args", "attrs", "name", "op", "static")
+    __hash__ = object.__hash__
 
-    def __init__(self, op: Any, args: tuple = (), attrs: Mapping | None = None, name: str = ""):
+    def __init__(self, op: Any, args: tuple = (), attrs: Mapping | None = None):
         self.op = op
         self.args = args
         self.attrs = attrs or {}
-        self.name = name
+        self.name = ""
+        self.static = False
 
     def __bool__(self) -> bool:
         raise TraceError(f"a rule can't branch on the value of {self}; use ad.where")
@@ -33,13 +35,18 @@ class Expr:
         return f"{self.op.name}({', '.join([*map(repr, self.args), *attrs])})"
 
 
-def symbol(name: str) -> Expr:
-    return Expr(None, name=name)
+def symbol(name: str, static: bool = False) -> Expr:
+    """An array, or, if static, an attribute of the call."""
+    out = Expr(None)
+    out.name, out.static = name, static
+    return out
 
 
 def has_constants(value: Any) -> bool:
     """Whether a Python scalar is an operand somewhere in an expression."""
-    return not isinstance(value, Expr) or any(map(has_constants, value.args))
+    if not isinstance(value, Expr):
+        return value is not None
+    return any(isinstance(arg, Expr) and arg.static or has_constants(arg) for arg in value.args)
 
 
 class Writer:
@@ -57,18 +64,25 @@ class Writer:
         if not isinstance(value, Expr):
             return "None" if value is None else self.bind("c", self.constant(value))
         if value.op is None:
-            return value.name
+            scalar = f"{self.bind('typed', self.constant)}({value.name})"
+            return self.line(scalar) if value.static else value.name
         args = [self.write(arg) for arg in value.args]
         args += [f"{key}={self.attribute(item)}" for key, item in value.attrs.items()]
-        call = f"{self.bind(value.op.name, self.kernel(value.op))}({', '.join(args)})"
+        kernel = self.bind(value.op.name, self.kernel(value.op))
+        return self.line(f"{kernel}({', '.join(args)})")
+
+    def line(self, call: str) -> str:
+        """The name of a call's result; the same call is made once."""
         if call not in self.names:
-            self.names[call] = f"t{len(self.names)}"
+            self.names[call] = f"_t{len(self.names)}"
             self.lines.append(f"{self.names[call]} = {call}")
         return self.names[call]
 
     def attribute(self, value: Any) -> str:
         if isinstance(value, tuple):
             return f"({''.join(f'{self.attribute(item)}, ' for item in value)})"
+        if isinstance(value, Expr) and value.op is None:
+            return value.name
         return self.write(value) if isinstance(value, Expr) else self.bind("a", value)
 
     def bind(self, prefix: str, value: Any) -> str:
@@ -76,7 +90,7 @@ class Writer:
         for name, held in self.scope.items():
             if held is value:
                 return name
-        name = f"{prefix}_{len(self.scope)}"
+        name = f"_{prefix if prefix.isidentifier() else 'op'}_{len(self.scope)}"
         self.scope[name] = value
         return name
 
@@ -94,8 +108,9 @@ def compile_expressions(
     result = results[0] if len(results) == 1 else f"({', '.join(results)},)"
     lines = [*unpack, *writer.lines, f"return {result}"]
     source = f"def compiled({signature}):\n" + "".join(f"    {line}\n" for line in lines)
-    exec(source, writer.scope)
-    compiled = writer.scope["compiled"]
+    scope = dict(writer.scope)
+    exec(source, scope)
+    compiled = scope["compiled"]
     compiled.source = source
     return compiled
 

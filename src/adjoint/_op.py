@@ -12,15 +12,20 @@ from typing import Any
 
 from . import backends
 from ._errors import ArgumentError, TraceError
-from ._expr import PerDType, compile_expressions, has_constants, symbol
+from ._expr import Expr, PerDType, compile_expressions, has_constants, symbol
 from ._modes import no_grad, symbolic
 from ._tensor import Tensor, wrap
 
 KINDS = ("elementwise", "reduction", "movement", "index", "contraction", "other")
 
 
+RESERVED = {"g", "i", "needs", "saved"}
+
+
 def parameters(function: Callable) -> tuple[str, ...]:
-    code = function.__code__
+    code = getattr(function, "__code__", None)
+    if code is None:
+        raise ArgumentError(f"{function!r} can't be a rule: a plain function is needed")
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
@@ -78,7 +83,7 @@ class Op:
         self.own_kernels = kernels or {}
         self.arity = 0  # set where a dispatcher specialised by arity serves the op
         self.kernels = Kernels(self)
-        self.plans: dict[tuple[bool, ...], Plan] = {}
+        self.plans: dict[tuple, Plan] = {}
         self._check()
 
     def _check(self) -> None:
@@ -93,6 +98,9 @@ class Op:
             raise ArgumentError(
                 f"op {self.name}: give rules for its gradient, or differentiable=False; one of them"
             )
+        for name in (*self.inputs, *self.results, *self.attributes):
+            if not name.isidentifier() or name.startswith("_") or name in RESERVED:
+                raise ArgumentError(f"op {self.name}: {name!r} can't be a name; it means another thing")
         metadata = {f"{x}_{what}" for x in self.inputs for what in ("shape", "dtype", "shapes")}
         own = {*self.inputs, *self.results, *self.attributes}
         known = {*own, *metadata, *self.gradients, "i", "needs"}
@@ -123,10 +131,11 @@ class Op:
     def has_rule(self, position: int) -> bool:
         return self.vjp is not None or self.input_name(position) in self.rules
 
-    def plan(self, needs: tuple[bool, ...]) -> "Plan":
-        plan = self.plans.get(needs)
+    def plan(self, needs: tuple[bool, ...], absent: tuple[str, ...] = ()) -> "Plan":
+        """The op specialised to the inputs that need a gradient, and to optional ones left out."""
+        plan = self.plans.get((needs, absent))
         if plan is None:
-            plan = self.plans[needs] = Plan(self, needs)
+            plan = self.plans[needs, absent] = Plan(self, needs, absent)
         return plan
 
 
@@ -173,7 +182,7 @@ def from_forward(op: Op, backend: Any) -> Callable:
 
     names = parameters(forward)
     with symbolic():
-        output = forward(*map(symbol, names))
+        output = forward(*(symbol(name, name in op.attributes) for name in names))
     compiled = compiled_per_dtype(", ".join(names), [], [output], backend)
 
     def run_elementwise(*inputs: Any, **attrs: Any) -> Any:
@@ -191,6 +200,7 @@ class Plan:
     """
 
     __slots__ = (
+        "absent",
         "calls",
         "compiled",
         "names",
@@ -204,9 +214,16 @@ class Plan:
         "targets",
     )
 
-    def __init__(self, op: Op, needs: tuple[bool, ...], names: tuple[str, ...] | None = None):
+    def __init__(
+        self,
+        op: Op,
+        needs: tuple[bool, ...],
+        absent: tuple[str, ...] = (),
+        names: tuple[str, ...] | None = None,
+    ):
         self.op = op
         self.needs = needs
+        self.absent = absent
         self.targets = tuple(position for position, need in enumerate(needs) if need)
         self.single = len(self.targets) == 1
         self.calls = [(rule, parameters(rule)) for rule in self.rules()]
@@ -266,7 +283,7 @@ class Plan:
         if plan is None:
             kept = {k for k, want in zip(self.targets, wanted, strict=True) if want}
             needs = tuple(k in kept for k in range(len(self.needs)))
-            plan = self.partials[wanted] = Plan(self.op, needs, self.names)
+            plan = self.partials[wanted] = Plan(self.op, needs, self.absent, self.names)
         return plan
 
     def unpacked(self, saved: Any) -> tuple:
@@ -274,7 +291,9 @@ class Plan:
 
     def expressions(self) -> list[Any]:
         """The derivative rules of the targets, called with symbols."""
-        known: dict[str, Any] = {name: symbol(name) for name in self.names}
+        static = {*self.names} - {*self.op.inputs, *self.op.results}
+        known: dict[str, Any] = {name: symbol(name, name in static) for name in self.names}
+        known |= dict.fromkeys(self.absent)
         known["g"] = symbol("g")
         with symbolic():
             return [rule(*(known[name] for name in names)) for rule, names in self.calls]
@@ -282,16 +301,17 @@ class Plan:
     def compilable(self) -> PerDType | None:
         """The rules as one NumPy function (g, saved) -> gradients, for each dtype of g.
 
-        Rules of elementwise ops always are expressions; others where they don't ask for shapes, and
-        have no constants, whose dtype would be a guess.
+        None where they aren't expressions: they branch, or ask for shapes, or (in ops that aren't
+        elementwise) have constants, whose dtype would be a guess. They run on tensors then, and
+        what they raise is raised in backward.
         """
         try:
             outputs = self.expressions()
-        except (TraceError, AttributeError, TypeError, KeyError):
-            if self.op.kind == "elementwise":
-                raise
+        except Exception:
             return None
         if self.op.kind != "elementwise" and any(map(has_constants, outputs)):
+            return None
+        if not all(isinstance(out, Expr) for out in outputs):
             return None
         saved = self.names[0] if len(self.names) == 1 else "saved"
         unpack = [f"{', '.join(self.names)} = saved"] if len(self.names) > 1 else []

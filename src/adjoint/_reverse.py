@@ -20,7 +20,7 @@ from ._errors import AnomalyError, GradientError
 from ._modes import ANOMALY, GRAD, TRACE, mode
 from ._node import RELEASED, Node, registered
 from ._op import Plan
-from ._tensor import Tensor, journal, wrap
+from ._tensor import Tensor, wrap
 from .primitives.creation import full
 from .primitives.elementwise import add
 from .primitives.shapes import unbroadcast
@@ -37,13 +37,15 @@ def propagate(
     retain_graph: bool = False,
     watch: frozenset[Node] = frozenset(),
     watched: Receiver | None = None,
+    retain: Callable[[Tensor, Tensor], None] | None = None,
     only: set[Node] | None = None,
     order: dict[Node, float] | None = None,
 ) -> None:
     """Send gradients from the seeds towards the leaves.
 
     `leaf(node, g)` gets the total gradient of each leaf, `watched(node, g)` that of each node in
-    `watch`. `only`: the nodes worth visiting. `order`: heap keys of nodes that come out of turn.
+    `watch`, `retain(tensor, g)` that of each tensor that asked for it by `retain_grad`. `only`: the
+    nodes worth visiting. `order`: heap keys of nodes that come out of turn.
     """
     plain = not watch and only is None and not order
     fast = not create_graph and not mode.word & (ANOMALY | TRACE)
@@ -68,7 +70,7 @@ def propagate(
             g = grads.pop(node)
             while True:  # one turn, unless the parent is certain to be the next to be popped
                 if node.extra is not None:
-                    g = arrived(node, g, create_graph)
+                    g = arrived(node, g, create_graph, retain)
                 if watch and node in watch:
                     watched(node, g)  # type: ignore[misc]
                 plan, parents = node.plan, node.parents
@@ -156,7 +158,7 @@ def collect(grads: dict, heap: list, node: Node, output: int, g: Any, sum_of: Ca
     parts[output] = g if parts[output] is None else sum_of(parts[output], g)
 
 
-def arrived(node: Node, g: Any, create_graph: bool) -> Any:
+def arrived(node: Node, g: Any, create_graph: bool, retain: Callable | None) -> Any:
     """Run the hooks of a node on its total gradient; keep it where `retain_grad` asked for it."""
     extra: Any = node.extra
     for hook in registered(extra.hooks):
@@ -166,9 +168,8 @@ def arrived(node: Node, g: Any, create_graph: bool) -> Any:
             check_hook(hook, out, node)
             g = out if create_graph else out.data
     tensor = extra.retains and extra.retains()
-    if tensor is not None:
-        journal(tensor)
-        tensor._grad = g if create_graph else wrap(g)
+    if tensor is not None and retain is not None:
+        retain(tensor, g if create_graph else wrap(g))
     return g
 
 

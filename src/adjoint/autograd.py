@@ -43,9 +43,7 @@ def backward(
         owner = node.tensor()  # type: ignore[attr-defined]
         if owner is None:
             return
-        with accumulation:
-            journal(owner)
-            owner._grad = g if owner._grad is None else add(owner._grad, g)
+        accumulate(owner, g)
         if node.extra is not None:
             for hook in registered(node.extra.post_hooks):
                 hook(owner)
@@ -57,8 +55,16 @@ def backward(
         leaf,
         create_graph=create_graph,
         retain_graph=create_graph if retain_graph is None else retain_graph,
+        retain=accumulate,
         order=early_leaves(reachable([root[0]])) if on_leaf_grad else None,
     )
+
+
+def accumulate(tensor: Tensor, g: Tensor) -> None:
+    """Add a gradient to a tensor's `.grad`."""
+    with accumulation:
+        journal(tensor)
+        tensor._grad = g if tensor._grad is None else add(tensor._grad, g)
 
 
 class Gradients(Mapping[Tensor, Tensor]):

@@ -7,13 +7,9 @@ from typing import Any
 import numpy as np
 
 from . import autograd
-from ._errors import AdjointError
+from ._errors import CheckError
 from ._tensor import Tensor, wrap
 from .functions.creation import asarray
-
-
-class CheckError(AdjointError, AssertionError):
-    """A derivative that doesn't agree with finite differences."""
 
 
 def check_grads(

@@ -8,15 +8,11 @@ import numpy as np
 
 from .._apply import lift
 from .._dtypes import SCALAR_RANK, of_scalar
-from .._errors import AdjointError, ArgumentError, DTypeError, ShapeError
+from .._errors import ArgumentError, DTypeError, KeywordError, ShapeError
 from .._tensor import Tensor
 
-VOCABULARY = {"dim": "axis", "keepdim": "keepdims", "input": "x", "dims": "axis"}
+VOCABULARY = {"dim": "axis", "keepdim": "keepdims", "dims": "axis"}
 Axis = int | Sequence[int] | None
-
-
-class KeywordError(AdjointError, TypeError):
-    """A keyword that the function doesn't have."""
 
 
 def reject(function: str, unknown: dict[str, Any]) -> NoReturn:
@@ -75,10 +71,14 @@ def as_shape(function: str, shape: Any) -> tuple[int, ...]:
 
 def as_pair(function: str, name: str, value: Any, least: int) -> tuple[int, int]:
     """Two ints from an int or a pair."""
-    pair = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
-    if len(pair) != 2 or not all(isinstance(n, int) and n >= least for n in pair):
+    try:
+        given = value if isinstance(value, (tuple, list)) else (value, value)
+        first, second = (operator.index(n) for n in given)
+    except (TypeError, ValueError):
+        first = second = least - 1
+    if min(first, second) < least:
         raise ArgumentError(
             f"{function}: {name} must be an integer of at least {least}, or a pair of them, got "
             f"{value!r}"
         )
-    return pair
+    return first, second
