@@ -37,6 +37,9 @@ CONSTANTS = cpu.CONSTANTS
 # Raised on the fast path by operands that it isn't made for, and by kernels that refuse them.
 NOT_FAST = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
+# The op that casts, entered where it is declared: promotion is the one op that dispatch needs.
+casting: list[Callable] = []
+
 # What a kernel's errors are called when they reach the user.
 EXPLAINED = {TypeError: DTypeError, IndexError: IndexingError}
 
@@ -243,9 +246,7 @@ def lift(data: Any) -> Tensor:
 def to_dtype(operand: Any, dtype: np.dtype) -> Any:
     if not isinstance(operand, Tensor) or operand.data.dtype is dtype:
         return operand
-    from .primitives.conversions import cast
-
-    return cast(operand, dtype=dtype)
+    return casting[0](operand, dtype=dtype)
 
 
 def apply(op: Op, inputs: Any, attrs: dict) -> Any:

@@ -23,7 +23,7 @@ from ._op import Plan
 from ._tensor import Tensor, wrap
 from .primitives.creation import full
 from .primitives.elementwise import add
-from .primitives.shapes import unbroadcast
+from .primitives.reductions import unbroadcast
 
 cpu: Any = backends.backend("cpu")
 Receiver = Callable[[Node, Any], None]
@@ -48,16 +48,16 @@ def propagate(
     nodes worth visiting. `order`: heap keys of nodes that come out of turn.
     """
     plain = not watch and only is None and not order
+    anomaly = bool(mode.word & ANOMALY)
     fast = not create_graph and not mode.word & (ANOMALY | TRACE)
     release_from = first_released(retain_graph or create_graph)
-    sum_of = add if create_graph else add_raw if fast else add_unwrapped
+    sum_of = add_recorded if create_graph else add_in_place if fast else add_unrecorded
     grads: dict[Node, Any] = {}
     heap: list[tuple[float, Node]] = []
 
     def contribute(node: Node, g: Any) -> None:
-        former = grads.get(node)
-        if former is not None:
-            grads[node] = sum_of(former, g)
+        if node in grads:
+            grads[node] = sum_of(grads, node, g)
         else:
             grads[node] = g
             heappush(heap, (order.get(node, node.order) if order else node.order, node))
@@ -77,20 +77,22 @@ def propagate(
                 if plan is None:
                     leaf(node, g)
                     break
-                saved = node.saved
-                if saved is RELEASED:
-                    raise_released(node)
                 if only is not None:
                     plan, parents = pruned(plan, node, only)
                     if plan is None:
                         break
+                saved = node.saved
+                if saved is RELEASED:
+                    raise_released(node)
                 if fast and plan.compiled is not None and type(g) is np.ndarray:
                     out = plan.compiled[g.dtype](g, saved)
                 elif plan.output is not None:
                     out = None
-                    collect(grads, heap, parents, plan.output, g, sum_of)
+                    collect(grads, heap, parents, plan.output, g)
                 else:
                     out = pullback(plan, node, g, create_graph)
+                    if anomaly:
+                        check_gradients(node, plan, out)
                 if node.order < release_from:
                     node.saved = RELEASED
                 if out is None:
@@ -126,36 +128,47 @@ def first_released(retain: bool) -> float:
 
 @contextmanager
 def recording(create_graph: bool) -> Iterator[None]:
-    """Rules and hooks run without recording, unless their results shall be differentiable."""
+    """Rules and hooks run without recording, unless their results shall be differentiable.
+
+    Anomalies are looked for in what rules return, so that the op of the forward pass is named.
+    """
     former = mode.word
-    mode.word = former | GRAD if create_graph else former & ~GRAD
+    mode.word = (former | GRAD if create_graph else former & ~GRAD) & ~ANOMALY
     try:
         yield
     finally:
         mode.word = former
 
 
-def add_raw(former: Any, g: Any) -> Any:
-    """The sum of two raw gradients, in place where nobody else can see the first."""
-    if type(former) is not np.ndarray:
-        return add_unwrapped(former, g)
-    # Held by the table of gradients, by `contribute` and by this function's caller's argument.
-    if former.nbytes > 8192 and cpu.exclusive(former, 3):
+def add_in_place(grads: dict[Node, Any], node: Node, g: Any) -> Any:
+    """The sum of a node's raw gradient and another, in the first's memory if nobody else sees it."""
+    if type(g) is not np.ndarray:
+        return add_unrecorded(grads, node, g)
+    former = grads.pop(node)
+    if former.nbytes > 8192 and cpu.exclusive(former, 1):
         return np.add(former, g, former)
     return as_array(np.add(former, g))
 
 
-def add_unwrapped(former: Any, g: Any) -> Any:
-    return add(wrap(former), wrap(g)).data
+def add_unrecorded(grads: dict[Node, Any], node: Node, g: Any) -> Any:
+    return add(wrap(grads[node]), wrap(g)).data
 
 
-def collect(grads: dict, heap: list, node: Node, output: int, g: Any, sum_of: Callable) -> None:
+def add_recorded(grads: dict[Node, Any], node: Node, g: Tensor) -> Tensor:
+    return add(grads[node], g)
+
+
+def collect(grads: dict, heap: list, node: Node, output: int, g: Any) -> None:
     """Keep the gradient of one output until the op that has several of them is popped."""
     parts = grads.get(node)
     if parts is None:
         parts = grads[node] = [None] * len(node.shape)
         heappush(heap, (node.order, node))
-    parts[output] = g if parts[output] is None else sum_of(parts[output], g)
+    former = parts[output]
+    if former is None:
+        parts[output] = g
+    else:
+        parts[output] = add(former, g) if isinstance(g, Tensor) else add(wrap(former), wrap(g)).data
 
 
 def arrived(node: Node, g: Any, create_graph: bool, retain: Callable | None) -> Any:
@@ -209,8 +222,6 @@ def pullback(plan: Plan, node: Node, g: Any, create_graph: bool) -> Any:
             out.append(rule(*[known[name] for name in names]))
     for position, part in zip(plan.targets, out, strict=True):
         check_rule_result(op, position, part)
-    if mode.word & ANOMALY:
-        check_gradients(node, plan, out)
     if not create_graph:
         out = [None if part is None else part.data for part in out]
     return out[0] if plan.single else out
@@ -274,13 +285,15 @@ def check_rule_result(op: Any, position: int, out: Any) -> None:
     )
 
 
-def check_gradients(node: Node, plan: Plan, out: list) -> None:
-    for position, part in zip(plan.targets, out, strict=True):
-        if part is not None and not is_finite(part.data):
+def check_gradients(node: Node, plan: Plan, out: Any) -> None:
+    """Under detect_anomaly: raise at the first NaN or infinity in what a rule returned."""
+    for position, part in zip(plan.targets, (out,) if plan.single else out, strict=True):
+        raw = part.data if isinstance(part, Tensor) else part
+        if raw is not None and not is_finite(raw):
             source = node.extra and node.extra.source
             raise AnomalyError(
                 f"the gradient of `{plan.op.input_name(position)}` in {plan.op.name} (output shape "
-                f"{node.shape}) has {what_is_wrong(part.data)}\n  "
+                f"{node.shape}) has {what_is_wrong(raw)}\n  "
                 + (source or "run the forward pass under detect_anomaly too to see its source line")
             )
 

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import backends
-from ._dtypes import FROM_NUMPY, DType, show
-from ._errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError
+from ._dtypes import FROM_NUMPY, DType, canonical, show
+from ._errors import (
+    ArgumentError,
+    DeviceError,
+    DTypeError,
+    GradientError,
+    ShapeError,
+    TraceError,
+)
 from ._modes import TRACE, mode
 from ._node import HookHandle, Leaf, Node, extra
 
@@ -122,7 +129,7 @@ class Tensor:
     def grad(self) -> "Tensor | None":
         """The gradient that `backward` has accumulated here, or None."""
         if mode.word & TRACE:
-            journal(self)
+            journal(self, reads_grad=True)
         return self._grad
 
     @grad.setter
@@ -130,17 +137,13 @@ class Tensor:
         if value is not None:
             if not isinstance(value, Tensor):
                 raise DTypeError(f"grad: a tensor or None is needed, got {type(value).__name__}")
-            if value.data.shape != self.data.shape or value.data.dtype != self.data.dtype:
-                raise ShapeError(
-                    f"grad: the tensor is {describe(self)}, the gradient given {describe(value)}; "
-                    "shape and dtype must be equal"
-                )
+            check_like("grad", self, value)
         journal(self)
         self._grad = value
 
     def detach(self) -> "Tensor":
         """The same values, without a graph."""
-        return wrap(self.data)
+        return share(self)
 
     def retain_grad(self) -> None:
         """Have `backward` keep this tensor's gradient in `.grad` although it isn't a leaf."""
@@ -166,7 +169,8 @@ class Tensor:
         node = self._recorded("register_post_accumulate_grad_hook")
         if node.plan is not None:
             raise GradientError(
-                f"register_post_accumulate_grad_hook: only for leaves, this is from {node.name}"
+                f"register_post_accumulate_grad_hook: only for leaves, this tensor is computed by "
+                f"{node.name}; use register_hook"
             )
         return HookHandle(extra(node).post_hooks, hook)
 
@@ -284,8 +288,8 @@ class Tensor:
 
     def __deepcopy__(self, memo: dict) -> "Tensor":
         self._only_leaves("deepcopy")
-        copy = wrap(self.data).requires_grad_(self.requires_grad)
-        copy._grad = None if self._grad is None else wrap(self._grad.data)
+        copy = share(self).requires_grad_(self.requires_grad)
+        copy._grad = None if self._grad is None else share(self._grad)
         memo[id(self)] = copy
         return copy
 
@@ -310,14 +314,33 @@ def wrap(data: Any, node: Node | None = None) -> Tensor:
     return tensor
 
 
+def share(tensor: Tensor) -> Tensor:
+    """Another tensor with the same values: tensors are values, so the memory can be the same."""
+    return wrap(mode.trace.lift(tensor) if mode.word & TRACE else tensor.data)
+
+
+def check_like(function: str, tensor: Tensor, gradient: Tensor) -> None:
+    """A gradient has its tensor's shape, dtype and device."""
+    what = f"{function}: the gradient is {describe(gradient)}, the tensor {describe(tensor)}; "
+    if gradient.data.shape != tensor.data.shape:
+        raise ShapeError(what + "their shapes must be equal")
+    if gradient.data.dtype != tensor.data.dtype:
+        raise DTypeError(what + "their dtypes must be equal")
+    if gradient.device != tensor.device:
+        raise DeviceError(
+            f"{function}: the gradient is on {gradient.device}, the tensor on {tensor.device}"
+        )
+
+
 def restore(array: np.ndarray, requires_grad: bool, device: str) -> Tensor:
-    return wrap(backends.backend(device).from_numpy(array)).requires_grad_(requires_grad)
+    data = backends.backend(device).from_numpy(canonical(array))
+    return wrap(data).requires_grad_(requires_grad)
 
 
-def journal(tensor: Tensor) -> None:
-    """Tell the trace under way, if any, that `tensor` is about to change."""
+def journal(tensor: Tensor, reads_grad: bool = False) -> None:
+    """Tell the trace under way, if any, that `tensor` is about to change or its `.grad` be read."""
     if mode.word & TRACE:
-        mode.trace.journal(tensor)
+        mode.trace.journal(tensor, reads_grad)
 
 
 def describe(tensor: Tensor) -> str:

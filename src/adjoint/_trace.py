@@ -16,13 +16,13 @@ import numpy as np
 from . import backends
 from ._apply import apply
 from ._dtypes import show
-from ._errors import ArgumentError, ShapeError, TraceError
+from ._errors import ArgumentError, DeviceError, DTypeError, ShapeError, TraceError
 from ._modes import TRACE, mode, no_grad
 from ._node import Leaf, next_order
 from ._op import Op, dtype_of
 from ._shapes import Shape, infer_dtypes, infer_shapes
-from ._tensor import Tensor, describe, journal, wrap
-from ._tree import leaves, map_tree
+from ._tensor import Tensor, describe, journal, share, wrap
+from ._tree import aligned, leaves, map_tree
 
 
 class Traced:
@@ -124,6 +124,7 @@ class Trace:
         self.steps: list[Step] = []
         self.captures: dict[int, tuple[Traced, Slot]] = {}
         self.before: dict[int, Before] = {}
+        self.without_grad: list[Slot] = []  # whose `.grad` was read, and was None
         self.number = itertools.count()
 
     def new(self, shape: Shape, dtype: np.dtype, device: str) -> Traced:
@@ -186,13 +187,19 @@ class Trace:
         """A tensor around data that the traced function brought along."""
         return wrap(self.lift(wrap(data)))
 
-    def journal(self, tensor: Tensor) -> None:
+    def journal(self, tensor: Tensor, reads_grad: bool) -> None:
         """A tensor is about to change, or its `.grad` to be read: remember how it was."""
-        if self.owns(tensor.data) or id(tensor) in self.before:
+        if self.owns(tensor.data) and id(tensor) not in self.before:
             return
-        grad = tensor._grad
-        self.before[id(tensor)] = Before(tensor, tensor.data, tensor.node, grad)
-        if grad is not None and id(grad) not in self.captures:
+        before = self.before.setdefault(
+            id(tensor), Before(tensor, tensor.data, tensor.node, tensor._grad)
+        )
+        grad = before.grad
+        if not reads_grad or tensor._grad is not grad:
+            return
+        if grad is None:
+            self.without_grad.append(Slot(tensor, grad=True))
+        elif id(grad) not in self.captures:
             self.captures[id(grad)] = self.like(grad), Slot(tensor, grad=True)
 
     def argument(self, tensor: Tensor, position: int) -> Tensor:
@@ -221,7 +228,7 @@ class Trace:
 
 
 class Graph:
-    """A traced function: print it to read it, call it to run it.
+    """A traced function: print it to read it, call it to run it. Results carry no graph.
 
     >>> x = ad.tensor([1.0, 2.0])
     >>> graph = ad.trace(lambda x: (x * x).sum(), x)
@@ -241,6 +248,7 @@ class Graph:
         self.steps = trace.steps
         self.outputs = outputs
         self.writes: list[tuple[Slot, Traced | None]] = writes
+        self.without_grad = trace.without_grad
         self.last_uses = last_uses(self)
 
     def __repr__(self) -> str:
@@ -254,11 +262,19 @@ class Graph:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the recorded ops on these arguments; they must be like those it was traced with."""
         inputs = self.match((args, kwargs))
+        for slot in self.without_grad:
+            tensor = slot.tensor(inputs)
+            journal(tensor, reads_grad=True)
+            if tensor._grad is not None:
+                raise TraceError(
+                    f"graph: {slot} ({describe(tensor)}) was None when the function was traced, but "
+                    "isn't now; set it to None first, or trace again"
+                )
         with no_grad():
             values = dict(zip(self.inputs, inputs, strict=True))
             values |= {value: slot.read(inputs) for value, slot in self.captures}
             # Values from outside may be replaced by writes: hold them as they are now.
-            values = {key: wrap(tensor.data) for key, tensor in values.items()}
+            values = {key: share(tensor) for key, tensor in values.items()}
             for step, dead in zip(self.steps, self.last_uses, strict=True):
                 given = [values[x] if type(x) is Traced else x for x in step.inputs]
                 out = apply(step.op, given, step.attrs)
@@ -274,23 +290,34 @@ class Graph:
 
     def match(self, arguments: Any) -> list[Tensor]:
         """The tensors among the arguments, if they are like the traced ones."""
-        expected, given = list(leaves(self.arguments)), list(leaves(arguments))
-        if len(expected) != len(given):
-            raise ArgumentError(f"graph: traced with {len(expected)} arguments, got {len(given)}")
-        for position, (old, new) in enumerate(zip(expected, given, strict=True)):
-            if isinstance(old, Traced):
-                like = isinstance(new, Tensor) and new.data.shape == old.shape
-                if not like or new.data.dtype != old.dtype or new.device != old.device:
-                    got = describe(new) if isinstance(new, Tensor) else repr(new)
-                    raise ShapeError(
-                        f"graph: argument {position} was {old.typed()} when traced, got {got}"
-                    )
-            elif isinstance(new, Tensor) or new != old:
+        pairs = list(aligned(self.arguments, arguments))
+        for position, (old, new) in enumerate(pairs):
+            if isinstance(old, Traced) and isinstance(new, Tensor):
+                check_argument(position, old, new)
+            elif isinstance(old, Traced) or not same_constant(old, new):
                 raise ArgumentError(
                     f"graph: argument {position} was {old!r} when traced, got {new!r}; only the "
                     "values of tensors may differ"
                 )
-        return [x for x in given if isinstance(x, Tensor)]
+        return [new for old, new in pairs if isinstance(old, Traced)]
+
+
+def check_argument(position: int, old: Traced, new: Tensor) -> None:
+    what = f"graph: argument {position} was {old.typed()} when traced, got {describe(new)}"
+    if new.data.shape != old.shape:
+        raise ShapeError(what)
+    if new.data.dtype != old.dtype:
+        raise DTypeError(what)
+    if new.device != old.device:
+        raise DeviceError(f"{what} on {new.device}, not {old.device}")
+
+
+def same_constant(old: Any, new: Any) -> bool:
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, np.ndarray):
+        return old.dtype == new.dtype and np.array_equal(old, new)
+    return old is new or bool(old == new) or (old != old and new != new)
 
 
 def last_uses(graph: Graph) -> list[list[Traced]]:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ._errors import ArgumentError
+
 
 def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
     """The same structure with every leaf replaced, in order."""
@@ -13,6 +15,23 @@ def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
     if isinstance(tree, (tuple, list)):
         return type(tree)(map_tree(function, value) for value in tree)
     return function(tree)
+
+
+def aligned(pattern: Any, tree: Any) -> Iterator[tuple[Any, Any]]:
+    """The leaves of two trees side by side, in the order of the first; they must be alike."""
+    if isinstance(pattern, dict) and isinstance(tree, dict) and pattern.keys() == tree.keys():
+        for key in pattern:
+            yield from aligned(pattern[key], tree[key])
+    elif isinstance(pattern, (dict, tuple, list)):
+        if type(tree) is not type(pattern) or len(tree) != len(pattern) or isinstance(tree, dict):
+            raise ArgumentError(
+                f"the arguments are nested in another way than before: {type(pattern).__name__} of "
+                f"{len(pattern)} was expected, got {tree!r}"
+            )
+        for one, other in zip(pattern, tree, strict=True):
+            yield from aligned(one, other)
+    else:
+        yield pattern, tree
 
 
 def leaves(tree: Any) -> Iterator[Any]:

@@ -4,10 +4,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ._errors import ArgumentError, DeviceError, DTypeError, GradientError, ShapeError
+from ._errors import ArgumentError, DTypeError, GradientError, ShapeError
 from ._node import Node, registered
 from ._reverse import early_leaves, leading_to, propagate, reachable
-from ._tensor import Tensor, describe, journal, wrap
+from ._tensor import Tensor, check_like, describe, journal, wrap
 from .primitives.creation import full
 from .primitives.elementwise import add
 
@@ -63,7 +63,7 @@ def backward(
 def accumulate(tensor: Tensor, g: Tensor) -> None:
     """Add a gradient to a tensor's `.grad`."""
     with accumulation:
-        journal(tensor)
+        journal(tensor, reads_grad=True)
         tensor._grad = g if tensor._grad is None else add(tensor._grad, g)
 
 
@@ -200,6 +200,7 @@ def seed(
     function: str, root: Tensor, gradient: Tensor | None, create_graph: bool
 ) -> tuple[Node, Any]:
     """The root's node and the gradient to start with, checked."""
+    argument = "grad_outputs" if function == "autograd.grad" else "gradient"
     if not isinstance(root, Tensor):
         raise DTypeError(f"{function}: a tensor is needed, got {type(root).__name__}")
     if root.node is None:
@@ -211,21 +212,10 @@ def seed(
         if root.size != 1:
             raise ShapeError(
                 f"{function}: the tensor has shape {root.shape}, and only a single number has a "
-                "gradient of 1; reduce it with .sum() or .mean(), or pass gradient="
+                f"gradient of 1; reduce it with .sum() or .mean(), or pass {argument}="
             )
         gradient = full(shape=root.shape, value=1, dtype=root.data.dtype, device=root.device)
-    start = checked_seed(function, root, gradient)
-    return root.node, start if create_graph else start.data
-
-
-def checked_seed(function: str, root: Tensor, gradient: Any) -> Tensor:
     if not isinstance(gradient, Tensor):
-        raise DTypeError(f"{function}: gradient must be a tensor, got {type(gradient).__name__}")
-    if gradient.data.shape != root.data.shape or gradient.data.dtype != root.data.dtype:
-        raise ShapeError(
-            f"{function}: gradient is {describe(gradient)}, but the tensor is {describe(root)}; "
-            "shape and dtype must be equal"
-        )
-    if gradient.device != root.device:
-        raise DeviceError(f"{function}: gradient is on {gradient.device}, not on {root.device}")
-    return gradient
+        raise DTypeError(f"{function}: {argument} must be a tensor, got {type(gradient).__name__}")
+    check_like(function, root, gradient)
+    return root.node, gradient if create_graph else gradient.data

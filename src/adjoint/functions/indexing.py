@@ -13,6 +13,7 @@ from .._modes import GRAD, TRACE, mode
 from .._tensor import Tensor, describe, journal
 from ..primitives import indexing, shapes
 from ..primitives.indexing import indexed_shape
+from ..primitives.reductions import broadcast_to
 from ..primitives.shapes import sliced_shape
 from ._arguments import as_axis, as_tensor, reject
 
@@ -185,7 +186,7 @@ def as_value(function: str, x: Tensor, value: Any, shape: tuple[int, ...]) -> Te
     )
     if not fits:
         raise ShapeError(f"{function}: a value of shape {value.shape} doesn't fit into {shape}")
-    return shapes.broadcast_to(value, shape=shape)
+    return broadcast_to(value, shape=shape)
 
 
 def keep_kind(function: str, x: Tensor, value: Tensor) -> None:

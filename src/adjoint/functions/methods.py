@@ -9,6 +9,7 @@ from .. import autograd
 from .._apply import CONSTANTS
 from .._dtypes import SCALAR_RANK
 from .._expr import Expr
+from .._modes import GRAD, mode
 from .._tensor import Tensor, wrap
 from ..primitives import elementwise as ops
 from . import contractions, elementwise, indexing, reductions, shapes
@@ -77,8 +78,10 @@ def reflected(function: Callable) -> Callable:
     """The operator with its operands exchanged: `2 - x` calls `x.__rsub__(2)`."""
 
     def call(x: Any, y: Any) -> Any:
-        constants = type(y) in (float, int) and type(x) is Tensor and CONSTANTS.get(x.data.dtype)
-        return function(wrap(constants[y]) if constants else y, x)
+        if type(y) in (float, int) and mode.word <= GRAD and type(x.data) is np.ndarray:
+            constants = CONSTANTS.get(x.data.dtype)
+            return function(y if constants is None else wrap(constants[y]), x)
+        return function(y, x)
 
     return call
 
@@ -103,8 +106,6 @@ def transposed(x: Tensor) -> Tensor:
 
 
 PROPERTIES: dict[str, Any] = {
-    "__eq__": comparable(ops.equal),
-    "__ne__": comparable(ops.not_equal),
     "at": property(indexing.At, doc="x.at[index].set(v) and .add(v)."),
     "T": property(transposed),
     "mT": property(shapes.matrix_transpose),
@@ -118,11 +119,14 @@ def bind() -> None:
             setattr(cls, f"__r{name}__", reflected(function))
         for name, function in (COMPARISONS | UNARY).items():
             setattr(cls, f"__{name}__", function)
+        for name, function in vars(ops).items():
+            if hasattr(function, "op") and len(function.op.inputs) == 1:
+                setattr(cls, name, function)
+    for name, function in (("__eq__", ops.equal), ("__ne__", ops.not_equal)):
+        setattr(Tensor, name, comparable(function))
+        setattr(Expr, name, function)
     for name, function in INPLACE.items():
         setattr(Tensor, f"__i{name}__", indexing.inplace(function))
-    for name, function in vars(ops).items():
-        if hasattr(function, "op") and len(function.op.inputs) == 1:
-            setattr(Tensor, name, function)
     for name, function in METHODS.items():
         setattr(Tensor, name, function)
     for name, value in PROPERTIES.items():

@@ -8,7 +8,7 @@ from .._apply import promoted
 from .._errors import ArgumentError, ShapeError
 from .._shapes import broadcast_shapes as shapes_broadcast
 from .._tensor import Tensor
-from ..primitives import shapes
+from ..primitives import reductions, shapes
 from ._arguments import as_axes, as_axis, as_shape, as_tensor, reject
 
 
@@ -86,7 +86,7 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
     )
     if not fits:
         raise ShapeError(f"broadcast_to: shape {x.shape} doesn't broadcast to {wanted}")
-    return shapes.broadcast_to(x, shape=wanted)
+    return reductions.broadcast_to(x, shape=wanted)
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Elementwise ops that a function with a richer signature wraps: `ad.astype`, `ad.clip`."""
 
 from .. import op
+from .._apply import casting
 from .elementwise import logical_and, maximum, where
 
 cast = op.elementwise(
@@ -12,6 +13,7 @@ cast = op.elementwise(
     linear=True,
     x=lambda g, x_dtype: cast(g, dtype=x_dtype),
 )
+casting.append(cast)
 clip = op.elementwise(
     "clip",
     "x, but at least lower and at most upper; the gradient is 1 strictly between.",

@@ -16,6 +16,14 @@ def shared_among_largest(g, x, out, axis: Shape):
     return where(largest, spread(g, axis=axis, shape=x.shape) / count, 0)
 
 
+def unbroadcast(g, shape: Shape):
+    """Sum over the axes that broadcasting added or stretched: the adjoint of broadcasting."""
+    new = len(g.shape) - len(shape)
+    stretched = [k for k, n in enumerate(shape, new) if n == 1 and g.shape[k] != 1]
+    g = sum_(g, axis=(*range(new), *stretched), keepdims=bool(stretched))
+    return reshape(g, shape=shape) if g.shape != shape else g
+
+
 def length(shape: Shape, axis: Shape) -> int:
     return math.prod(shape[k] for k in axis)
 
@@ -43,6 +51,14 @@ spread = op.movement(
     linear=True,
     shape=lambda shape: shape,
     x=lambda g, x_shape, axis: reshape(sum_(g, axis=axis, keepdims=False), shape=x_shape),
+)
+broadcast_to = op.movement(
+    "broadcast_to",
+    "Repeated along axes of length 1 and new leading axes.",
+    attrs="shape",
+    linear=True,
+    shape=lambda shape: shape,
+    x=lambda g, x_shape: unbroadcast(g, x_shape),
 )
 max_ = op.reduction(
     "max",

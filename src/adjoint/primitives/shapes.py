@@ -44,16 +44,6 @@ def unpad(g, shape: Shape, pad_width: tuple):
     return slice_(g, index=tuple(slice(before, before + n) for n, (before, _) in bounds))
 
 
-def unbroadcast(g, shape: Shape):
-    """Sum over the axes that broadcasting added or stretched: the adjoint of broadcasting."""
-    from .reductions import sum_
-
-    new = len(g.shape) - len(shape)
-    stretched = [k for k, n in enumerate(shape, new) if n == 1 and g.shape[k] != 1]
-    g = sum_(g, axis=(*range(new), *stretched), keepdims=bool(stretched))
-    return reshape(g, shape=shape) if g.shape != shape else g
-
-
 reshape = op.movement(
     "reshape",
     "The elements in another shape.",
@@ -76,14 +66,6 @@ matrix_transpose = op.movement(
     linear=True,
     shape=lambda x_shape: (*x_shape[:-2], x_shape[-1], x_shape[-2]),
     x=lambda g: matrix_transpose(g),
-)
-broadcast_to = op.movement(
-    "broadcast_to",
-    "Repeated along axes of length 1 and new leading axes.",
-    attrs="shape",
-    linear=True,
-    shape=lambda shape: shape,
-    x=lambda g, x_shape: unbroadcast(g, x_shape),
 )
 concat = op.movement(
     "concat",
