@@ -88,6 +88,9 @@ def __getattr__(name: str) -> _Any:
     raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
 
 
+_INTERNAL = {"backends", "functions", "primitives"}
 __all__ = [  # type: ignore[reportUnsupportedDunderAll]
-    name for name in dir() if not name.startswith("_") and not hasattr(_builtins, name)
+    name
+    for name in dir()
+    if not name.startswith("_") and not hasattr(_builtins, name) and name not in _INTERNAL
 ]

@@ -219,7 +219,8 @@ def promoted(op: Op, operands: list) -> list:
     if op.floats and dtype.kind in "iub":
         dtype = Default.float
     if not any(isinstance(x, Tensor) for x in together):
-        return [constant(x, dtype) if k in chosen else x for k, x in enumerate(operands)]
+        device = next((x.device for x in operands if isinstance(x, Tensor)), "cpu")
+        return [constant(x, dtype, device) if k in chosen else x for k, x in enumerate(operands)]
     return [to_dtype(x, dtype) if k in chosen else x for k, x in enumerate(operands)]
 
 
@@ -233,9 +234,13 @@ def common_dtype(name: str, operands: list) -> np.dtype:
     return functools.reduce(promote_scalar, scalars, dtype)
 
 
-def constant(value: Any, dtype: np.dtype) -> Tensor:
-    """A 0-d tensor of host data."""
-    return lift(cpu.from_numpy(np.array(value, dtype)))
+def constant(value: Any, dtype: np.dtype, device: str = "cpu") -> Tensor:
+    """A 0-d tensor from a Python scalar."""
+    try:
+        array = np.array(value, dtype)
+    except OverflowError:
+        raise ArgumentError(f"{value!r} is out of range for {dtype}; use a larger dtype") from None
+    return lift(backends.backend(device).from_numpy(array))
 
 
 def lift(data: Any) -> Tensor:
@@ -273,7 +278,7 @@ def execute(op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
         module = backends.backend(attrs["device"])
         arrays, attrs = module.Array, {k: v for k, v in attrs.items() if k != "device"}
     else:
-        check_devices(op, tensors)
+        check_devices(op.name, tensors)
         arrays = type(tensors[0].data)
         module = backends.LOADED.get(arrays)
     raw = [x.data if isinstance(x, Tensor) else x for x in inputs]
@@ -303,18 +308,19 @@ def scalar_dtype(op: Op, inputs: Any) -> np.dtype:
     return next(x.data.dtype for x in promoting if isinstance(x, Tensor))
 
 
-def check_devices(op: Op, tensors: list[Tensor]) -> None:
+def check_devices(function: str, tensors: list[Tensor]) -> None:
+    """All tensors have values, and are on one device."""
     for tensor in tensors:
-        if type(tensor.data) not in backends.LOADED:
+        if type(tensor.data) not in backends.LOADED and not mode.word & TRACE:
             raise TraceError(
-                f"{op.name}: a traced value was used after its trace ended; return it from the "
+                f"{function}: a traced value was used after its trace ended; return it from the "
                 "traced function"
             )
     devices = {tensor.device: tensor for tensor in tensors}
     if len(devices) > 1:
         what = " and ".join(f"{describe(x)} on {d}" for d, x in devices.items())
         raise DeviceError(
-            f"{op.name}: all tensors must be on one device, got {what}; use x.to(...)"
+            f"{function}: all tensors must be on one device, got {what}; use x.to(...)"
         )
 
 

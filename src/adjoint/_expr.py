@@ -46,7 +46,7 @@ def has_constants(value: Any) -> bool:
     """Whether a Python scalar is an operand somewhere in an expression."""
     if not isinstance(value, Expr):
         return value is not None
-    return any(isinstance(arg, Expr) and arg.static or has_constants(arg) for arg in value.args)
+    return any((isinstance(arg, Expr) and arg.static) or has_constants(arg) for arg in value.args)
 
 
 class Writer:

@@ -100,7 +100,9 @@ class Op:
             )
         for name in (*self.inputs, *self.results, *self.attributes):
             if not name.isidentifier() or name.startswith("_") or name in RESERVED:
-                raise ArgumentError(f"op {self.name}: {name!r} can't be a name; it means another thing")
+                raise ArgumentError(
+                    f"op {self.name}: {name!r} can't be a name; it means another thing"
+                )
         metadata = {f"{x}_{what}" for x in self.inputs for what in ("shape", "dtype", "shapes")}
         own = {*self.inputs, *self.results, *self.attributes}
         known = {*own, *metadata, *self.gradients, "i", "needs"}

@@ -370,6 +370,9 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
         mode.word, mode.trace = former
         for before in recording.before.values():
             before.restore()
+    for position, (_, before) in enumerate(arguments):
+        if before.grad is None and before.tensor._grad is not None:
+            recording.without_grad.append(Slot(position, grad=True))
     inputs = [before.data for _, before in arguments]
     shown = iter(inputs)
     pattern = map_tree(lambda x: next(shown) if isinstance(x, Tensor) else x, (args, kwargs))

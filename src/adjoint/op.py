@@ -36,6 +36,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _apply
+from ._errors import ArgumentError
 from ._op import Op
 
 
@@ -43,6 +44,11 @@ def declare(name: str, kind: str, doc: str, options: dict[str, Any]) -> Callable
     """An op's dispatcher: a plain function, with the op as its attribute `op`."""
     known = Op.__init__.__kwdefaults__ or {}
     settings = {key: options.pop(key) for key in list(options) if key in known}
+    for key, rule in options.items():
+        if not callable(rule):
+            raise ArgumentError(
+                f"op {name}: {key}={rule!r} is neither a rule nor one of the options {sorted(known)}"
+            )
     op = Op(name, kind, options, **settings)
     call: Any = dispatcher(op)(op)
     call.op = op

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from ._errors import ArgumentError
 from ._modes import no_grad
 from ._tensor import Tensor
+from .functions.creation import zeros_like
 
 
 class SGD:
@@ -30,27 +31,24 @@ class SGD:
         self.lr = lr
         self.momentum = momentum
         self.weight_decay = weight_decay
-        self.velocity: dict[Tensor, Tensor] = {}
         if not self.params or not all(isinstance(p, Tensor) and p.is_leaf for p in self.params):
             raise ArgumentError("SGD: params must be leaves, at least one")
+        self.velocities = [zeros_like(p) for p in self.params] if momentum else []
 
     @no_grad()
     def step(self) -> None:
         """Update every parameter that has a gradient."""
-        for p in self.params:
+        for k, p in enumerate(self.params):
             g = p.grad
             if g is None or not p.requires_grad:
                 continue
             if self.weight_decay:
                 g = g + self.weight_decay * p
             if self.momentum:
-                g = self._accelerated(p, g)
+                velocity = self.velocities[k]
+                velocity[...] = self.momentum * velocity + g
+                g = velocity
             p.add_(g, alpha=-self.lr)
-
-    def _accelerated(self, p: Tensor, g: Tensor) -> Tensor:
-        former = self.velocity.get(p)
-        self.velocity[p] = g if former is None else self.momentum * former + g
-        return self.velocity[p]
 
     def zero_grad(self) -> None:
         """Forget all gradients."""

@@ -6,10 +6,12 @@ traced it is a capture like any other, and its new value is put back.
 
 import math
 import os
+import threading
 from typing import Any
 
 import numpy as np
 
+from ._apply import lift
 from ._dtypes import Default, as_numpy
 from ._errors import ArgumentError, DTypeError
 from ._tensor import Tensor, wrap
@@ -19,7 +21,7 @@ from .functions.indexing import rebind
 from .functions.shapes import concat, reshape
 from .primitives.conversions import cast
 from .primitives.creation import random_bits
-from .primitives.elementwise import bitwise_right_shift, cos, log, sin, sqrt
+from .primitives.elementwise import bitwise_right_shift, cos, log, minimum, sin, sqrt
 from .primitives.shapes import slice_
 
 # Random bits that a float dtype can hold: uniform numbers are multiples of 2 ** -bits.
@@ -30,6 +32,7 @@ def initial_state(seed: int) -> np.ndarray:
     return np.array([seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, 0, 0], np.uint32)
 
 
+turn = threading.Lock()
 state = wrap(initial_state(int.from_bytes(os.urandom(8), "little")))
 
 
@@ -42,15 +45,16 @@ def seed(n: int) -> None:
     >>> ad.all(a == ad.random.uniform((2,)))
     tensor(True)
     """
-    if not 0 <= n < 2**64:
-        raise ArgumentError(f"random.seed: a number from 0 to 2**64 - 1 is needed, got {n}")
-    rebind(state, wrap(initial_state(n)))
+    if not isinstance(n, int) or not 0 <= n < 2**64:
+        raise ArgumentError(f"random.seed: an integer from 0 to 2**64 - 1 is needed, got {n!r}")
+    rebind(state, lift(initial_state(n)))
 
 
 def bits(shape: tuple[int, ...], device: str = "cpu") -> Tensor:
     """Random 32-bit words; moves the state on."""
-    out, after = random_bits(state, shape=shape, device=device)
-    rebind(state, after)
+    with turn:
+        out, after = random_bits(state, shape=shape, device=device)
+        rebind(state, after)
     return out
 
 
@@ -71,7 +75,9 @@ def uniform(
     """
     out = unit(as_shape("random.uniform", shape), float_dtype("random.uniform", dtype), device)
     if (low, high) != (0, 1):
-        out = out * (high - low) + low
+        # Rounding must not reach high.
+        below = np.nextafter(np.array(high, out.data.dtype), np.array(low, out.data.dtype))
+        out = minimum(out * (high - low) + low, float(below))
     return ask_for_grad(out, requires_grad)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .._apply import lift
-from .._dtypes import SCALAR_RANK, of_scalar
+from .._dtypes import SCALAR_RANK, as_numpy, canonical, of_scalar
 from .._errors import ArgumentError, DTypeError, KeywordError, ShapeError
 from .._tensor import Tensor
 
@@ -29,10 +29,45 @@ def as_tensor(function: str, x: Any) -> Tensor:
     if type(x) in SCALAR_RANK:
         return lift(np.array(x, of_scalar(x)))
     if isinstance(x, (np.ndarray, np.generic)):
-        return lift(np.asarray(x))
+        return lift(host_array(x, None, None))
     raise DTypeError(
         f"{function}: a tensor is needed, got {type(x).__name__}; convert it with ad.asarray"
     )
+
+
+def host_array(obj: Any, dtype: np.dtype | None, copy: bool | None) -> np.ndarray:
+    """A NumPy array, of a dtype that adjoint has, from NumPy or Python data."""
+    if isinstance(obj, (np.ndarray, np.generic)):
+        try:
+            return canonical(np.array(obj, dtype, copy=copy))
+        except ValueError as error:
+            raise ArgumentError(f"asarray: {error}") from None
+    if copy is False:
+        raise ArgumentError(f"asarray: {type(obj).__name__} can't be shared; leave copy=False out")
+    try:
+        array = np.array(obj, dtype)
+    except OverflowError:
+        raise ArgumentError(f"asarray: a number is out of range for {dtype}") from None
+    except (ValueError, TypeError):
+        refuse_tensors(obj)
+        raise ArgumentError(
+            "asarray: the data isn't numbers in nested lists of equal lengths"
+        ) from None
+    numpy_inside = refuse_tensors(obj)
+    if array.dtype.kind not in "biufc":
+        raise DTypeError(f"asarray: {type(obj).__name__} of {array.dtype} isn't numeric data")
+    if dtype is None and array.dtype.kind in "fc" and not numpy_inside:
+        array = array.astype(as_numpy(float if array.dtype.kind == "f" else complex), copy=False)
+    return canonical(array)
+
+
+def refuse_tensors(obj: Any) -> bool:
+    """Refuse tensors in lists, which would lose their graph; whether NumPy data is among them."""
+    if isinstance(obj, Tensor):
+        raise DTypeError("asarray: a list of tensors: join them with ad.stack or ad.concat")
+    if isinstance(obj, (list, tuple)):
+        return any([refuse_tensors(item) for item in obj])
+    return isinstance(obj, (np.ndarray, np.generic))
 
 
 def as_axis(function: str, axis: Any, ndim: int) -> int:

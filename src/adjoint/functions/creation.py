@@ -2,16 +2,15 @@
 
 from typing import Any
 
-import numpy as np
-
 from .. import backends
 from .._apply import lift
 from .._dtypes import Default, as_numpy, int64
-from .._errors import ArgumentError, DTypeError
-from .._tensor import Tensor, wrap
+from .._errors import ArgumentError, DeviceError, DTypeError
+from .._tensor import Tensor
 from ..primitives import creation as ops
 from ..primitives.conversions import cast
-from ._arguments import as_shape
+from ..primitives.shapes import reshape
+from ._arguments import as_shape, host_array
 
 
 def asarray(
@@ -56,46 +55,22 @@ def from_tensor(
     raw = x.data.dtype if dtype is None else as_numpy(dtype)
     if device is not None and device != x.device:
         backends.backend(device)
+        raise DeviceError(
+            f"asarray: moving a tensor from {x.device} to {device} isn't possible yet"
+        )
     if raw is not x.data.dtype:
         if copy is False:
             raise ArgumentError(f"asarray: {x.dtype.name} to {raw} needs a copy, but copy=False")
         x = cast(x, dtype=raw)
-    elif copy or requires_grad:
-        x = wrap(x.data)  # tensors are values: sharing the memory is as good as a copy
+    elif requires_grad:
+        x = x.detach()
+    elif copy:  # tensors are values: sharing the memory is as good as a copy
+        x = reshape(x, shape=x.shape)
     return ask_for_grad(x, requires_grad)
 
 
 def ask_for_grad(x: Tensor, requires_grad: bool) -> Tensor:
     return x.requires_grad_() if requires_grad else x
-
-
-def host_array(obj: Any, dtype: np.dtype | None, copy: bool | None) -> np.ndarray:
-    """A NumPy array of a dtype that adjoint has."""
-    if isinstance(obj, (np.ndarray, np.generic)):
-        array = np.array(obj, dtype, copy=copy)
-        as_numpy(array.dtype)
-        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-    if copy is False:
-        raise ArgumentError(f"asarray: {type(obj).__name__} can't be shared; leave copy=False out")
-    refuse_tensors(obj)
-    try:
-        array = np.array(obj)
-    except ValueError:
-        raise ArgumentError("asarray: the nested lists aren't all of one length") from None
-    if array.dtype.kind not in "biufc":
-        raise DTypeError(f"asarray: {type(obj).__name__} of {array.dtype} isn't numeric data")
-    if dtype is None:
-        dtype = as_numpy({"f": float, "c": complex}.get(array.dtype.kind, array.dtype))
-    return array.astype(dtype, copy=False) if dtype != array.dtype else array
-
-
-def refuse_tensors(obj: Any) -> None:
-    """Tensors in lists would silently lose their graph."""
-    if isinstance(obj, (list, tuple)):
-        for item in obj:
-            if isinstance(item, Tensor):
-                raise DTypeError("asarray: a list of tensors: join them with ad.stack or ad.concat")
-            refuse_tensors(item)
 
 
 def full(
@@ -111,8 +86,16 @@ def full(
     >>> ad.full((2,), 7.0)
     tensor([7., 7.])
     """
-    raw = as_numpy(type(fill_value) if dtype is None else dtype)
-    out = ops.full(shape=as_shape("full", shape), value=fill_value, dtype=raw, device=device)
+    return filled("full", shape, fill_value, dtype, device, requires_grad)
+
+
+def filled(
+    function: str, shape: Any, value: Any, dtype: Any, device: str, requires_grad: bool
+) -> Tensor:
+    if isinstance(value, Tensor):
+        raise DTypeError(f"{function}: a Python number is needed; use ad.broadcast_to for a tensor")
+    raw = as_numpy(type(value) if dtype is None else dtype)
+    out = ops.full(shape=as_shape(function, shape), value=value, dtype=raw, device=device)
     return ask_for_grad(out, requires_grad)
 
 
@@ -124,7 +107,7 @@ def zeros(
     >>> ad.zeros((2,))
     tensor([0., 0.])
     """
-    return full(shape, 0, dtype=dtype or float, device=device, requires_grad=requires_grad)
+    return filled("zeros", shape, 0, dtype or float, device, requires_grad)
 
 
 def ones(
@@ -135,34 +118,36 @@ def ones(
     >>> ad.ones((2,))
     tensor([1., 1.])
     """
-    return full(shape, 1, dtype=dtype or float, device=device, requires_grad=requires_grad)
+    return filled("ones", shape, 1, dtype or float, device, requires_grad)
 
 
-def full_like(x: Tensor, fill_value: Any, *, dtype: Any = None) -> Tensor:
+def full_like(
+    x: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor filled with one value, of the shape, dtype and device of x.
 
     >>> ad.full_like(ad.ones((2,)), 7)
     tensor([7., 7.])
     """
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=x.device)
+    return filled("full_like", x.shape, fill_value, dtype or x.dtype, x.device, requires_grad)
 
 
-def zeros_like(x: Tensor, *, dtype: Any = None) -> Tensor:
+def zeros_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros, of the shape, dtype and device of x.
 
     >>> ad.zeros_like(ad.ones((2,)))
     tensor([0., 0.])
     """
-    return full_like(x, 0, dtype=dtype)
+    return full_like(x, 0, dtype=dtype, requires_grad=requires_grad)
 
 
-def ones_like(x: Tensor, *, dtype: Any = None) -> Tensor:
+def ones_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones, of the shape, dtype and device of x.
 
     >>> ad.ones_like(ad.zeros((2,)))
     tensor([1., 1.])
     """
-    return full_like(x, 1, dtype=dtype)
+    return full_like(x, 1, dtype=dtype, requires_grad=requires_grad)
 
 
 def arange(
@@ -172,6 +157,7 @@ def arange(
     *,
     dtype: Any = None,
     device: str = "cpu",
+    requires_grad: bool = False,
 ) -> Tensor:
     """Numbers from start (0 if only one is given) up to, but without, stop.
 
@@ -184,11 +170,18 @@ def arange(
         raise ArgumentError("arange: step must not be 0")
     whole = all(isinstance(number, int) for number in (start, stop, step))
     raw = as_numpy(dtype) if dtype is not None else int64.dtype if whole else Default.float
-    return ops.arange(start=start, stop=stop, step=step, dtype=raw, device=device)
+    out = ops.arange(start=start, stop=stop, step=step, dtype=raw, device=device)
+    return ask_for_grad(out, requires_grad)
 
 
 def eye(
-    n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: Any = None, device: str = "cpu"
+    n_rows: int,
+    n_cols: int | None = None,
+    *,
+    k: int = 0,
+    dtype: Any = None,
+    device: str = "cpu",
+    requires_grad: bool = False,
 ) -> Tensor:
     """Ones on the k-th diagonal, zeros elsewhere.
 
@@ -196,6 +189,6 @@ def eye(
     tensor([[1., 0.],
             [0., 1.]])
     """
-    columns = n_rows if n_cols is None else n_cols
-    raw = as_numpy(dtype or float)
-    return ops.eye(rows=n_rows, columns=columns, k=k, dtype=raw, device=device)
+    rows, columns = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
+    out = ops.eye(rows=rows, columns=columns, k=k, dtype=as_numpy(dtype or float), device=device)
+    return ask_for_grad(out, requires_grad)

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import backends
 from .._dtypes import as_numpy
-from .._errors import ArgumentError
+from .._errors import DeviceError, DTypeError
 from .._tensor import Tensor
 from ..primitives import conversions
 from ..primitives.elementwise import pow, square
@@ -31,8 +31,6 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
     tensor([0. , 0.5, 1. ])
     """
     x = as_tensor("clip", x)
-    if min is None and max is None:
-        return x
     low, high = extremes(x)
     return conversions.clip(x, low if min is None else min, high if max is None else max)
 
@@ -42,7 +40,7 @@ def extremes(x: Tensor) -> tuple[Any, Any]:
     if x.data.dtype.kind == "f":
         return -float("inf"), float("inf")
     if x.data.dtype.kind not in "iu":
-        raise ArgumentError(f"clip: real numbers are needed, got {x.dtype.name}")
+        raise DTypeError(f"clip: real numbers are needed, got {x.dtype.name}")
     limits = np.iinfo(x.data.dtype)
     return int(limits.min), int(limits.max)
 
@@ -62,4 +60,5 @@ def to(x: Tensor, target: Any) -> Tensor:
         return astype(x, target, copy=False)
     if target != x.device:
         backends.backend(target)
+        raise DeviceError(f"to: moving a tensor from {x.device} to {target} isn't possible yet")
     return x

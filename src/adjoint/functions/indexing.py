@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import backends
-from .._apply import lift, to_dtype
+from .._apply import check_devices, constant, lift, to_dtype
+from .._dtypes import RANK, SCALAR_RANK
 from .._errors import ArgumentError, DTypeError, GradientError, IndexingError, ShapeError
 from .._modes import GRAD, TRACE, mode
-from .._tensor import Tensor, describe, journal
+from .._tensor import Tensor, describe, journal, share
 from ..primitives import indexing, shapes
 from ..primitives.indexing import indexed_shape
 from ..primitives.reductions import broadcast_to
 from ..primitives.shapes import sliced_shape
-from ._arguments import as_axis, as_tensor, reject
+from ._arguments import as_axis, as_tensor, host_array, reject
 
 
 class Index(NamedTuple):
@@ -64,16 +65,16 @@ def as_entry(entry: Any) -> Any:
     """One entry of an index: None, an ellipsis, an int, a slice of ints, or an index tensor."""
     if entry is None or entry is Ellipsis or type(entry) is int:
         return entry
-    if isinstance(entry, slice):
-        return slice(*(None if n is None else operator.index(n) for n in slice_parts(entry)))
     if isinstance(entry, (list, tuple, np.ndarray)):
-        array = np.asarray(entry)
+        array = host_array(entry, None, None)
         entry = lift(array.astype(np.int64) if array.size == 0 else array)
     if isinstance(entry, Tensor):
         if entry.data.dtype.kind not in "iub":
             raise IndexingError(f"an index must be integers or booleans, not {describe(entry)}")
         return entry
     try:
+        if isinstance(entry, slice):
+            return slice(*(None if n is None else operator.index(n) for n in slice_parts(entry)))
         if isinstance(entry, (bool, np.bool_)):
             raise TypeError
         return operator.index(entry)
@@ -126,7 +127,8 @@ def in_range(x: Tensor, function: Any, *args: Any, **attrs: Any) -> Tensor:
     try:
         return function(*args, **attrs)
     except IndexError as error:
-        raise IndexingError(f"{error} (tensor of shape {x.shape})") from None
+        reason = str(error).rpartition("): ")[2]
+        raise IndexingError(f"{reason} (tensor of shape {x.shape})") from None
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
@@ -173,9 +175,7 @@ def writable(function: str, x: Tensor, *values: Any) -> bool:
 
 def as_value(function: str, x: Tensor, value: Any, shape: tuple[int, ...]) -> Tensor:
     """What is written, in x's dtype and in the shape of the place."""
-    value = as_tensor(function, value)
-    keep_kind(function, x, value)
-    value = to_dtype(value, x.data.dtype)
+    value = as_tensor_like(function, x, value)
     if value.data.shape == shape:
         return value
     extra = value.ndim - len(shape)
@@ -189,19 +189,24 @@ def as_value(function: str, x: Tensor, value: Any, shape: tuple[int, ...]) -> Te
     return broadcast_to(value, shape=shape)
 
 
-def keep_kind(function: str, x: Tensor, value: Tensor) -> None:
-    order = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-    if order[value.data.dtype.kind] > order[x.data.dtype.kind]:
+def as_tensor_like(function: str, x: Tensor, value: Any) -> Tensor:
+    """A tensor of x's dtype, on x's device; what isn't of a smaller or the same kind is refused."""
+    if type(value) in SCALAR_RANK and SCALAR_RANK[type(value)] <= RANK[x.data.dtype.kind]:
+        return constant(value, x.data.dtype)
+    value = as_tensor(function, value)
+    if RANK[value.data.dtype.kind] > RANK[x.data.dtype.kind]:
         raise DTypeError(
             f"{function}: {value.dtype.name} values don't fit into a tensor of {x.dtype.name}; "
             "cast one of them with ad.astype"
         )
+    check_devices(function, [x, value])
+    return to_dtype(value, x.data.dtype)
 
 
 def rebind(x: Tensor, result: Tensor) -> None:
     """Let x be the result from now on. A leaf stays the leaf it is."""
     journal(x)
-    x.data = result.data
+    x.data = share(result).data
     if mode.word & GRAD:
         x.node = result.node
 
@@ -242,6 +247,8 @@ def overwritable(x: Tensor, y: Any) -> Any:
         return None
     if y.data.dtype is not x.data.dtype or x.data.dtype.kind != "f":
         return None
+    if type(y.data) is not type(x.data):
+        return None
     module: Any = backends.LOADED.get(type(x.data))
     return module if module and y.data is not x.data and module.exclusive(x.data, 1) else None
 
@@ -253,8 +260,7 @@ def replace(function: str, x: Tensor, result: Tensor) -> None:
             f"{function}: the result has shape {result.shape}, the tensor {x.shape}; it can't grow "
             "in place"
         )
-    keep_kind(function, x, result)
-    rebind(x, to_dtype(result, x.data.dtype))
+    rebind(x, as_tensor_like(function, x, result))
 
 
 class At:
@@ -337,7 +343,7 @@ def scatter_add(x: Any, index: Any, src: Any, axis: int = 0, **unknown: Any) -> 
     if unknown:
         reject("scatter_add", unknown)
     x, index = as_tensor("scatter_add", x), as_indices("scatter_add", index)
-    src = to_dtype(as_tensor("scatter_add", src), x.data.dtype)
+    src = as_tensor_like("scatter_add", x, src)
     axis = as_axis("scatter_add", axis, x.ndim)
     same_but("scatter_add", axis, x, index)
     if src.shape != index.shape:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .._apply import promoted
-from .._errors import ArgumentError, ShapeError
+from .._errors import ArgumentError, DTypeError, ShapeError
 from .._tensor import Tensor
 from ..primitives import windows
 from ._arguments import as_pair, as_tensor
@@ -70,7 +70,9 @@ def check_conv(shapes: list[tuple[int, ...]], groups: int) -> None:
 
 def check_window(function: str, x: tuple, kernel: tuple, padding: tuple, dilation: tuple) -> None:
     for n, k, p, d in zip(x[2:], kernel, padding, dilation, strict=True):
-        if k < 1 or n + 2 * p < d * (k - 1) + 1:
+        if k < 1:
+            raise ShapeError(f"{function}: a window of {tuple(kernel)} has no elements")
+        if n + 2 * p < d * (k - 1) + 1:
             raise ShapeError(
                 f"{function}: a window of {tuple(kernel)} (dilation {dilation}) is larger than the "
                 f"image {x[2:]} with padding {padding}"
@@ -85,6 +87,8 @@ def max_pool2d(x: Any, kernel_size: Pair, stride: Pair | None = None, padding: P
               [13, 15]]]])
     """
     x = as_tensor("max_pool2d", x)
+    if x.data.dtype.kind not in "iuf":
+        raise DTypeError(f"max_pool2d: real numbers are needed, got {x.dtype.name}")
     if x.ndim != 4:
         raise ShapeError(f"max_pool2d: images (N, C, H, W) are needed, got shape {x.shape}")
     kernel = as_pair("max_pool2d", "kernel_size", kernel_size, 1)

@@ -5,7 +5,7 @@ import math
 from collections import namedtuple
 from typing import Any
 
-from .._dtypes import Default, as_numpy, int64
+from .._dtypes import Default, as_numpy, float16, float32, int64, uint64
 from .._errors import ArgumentError
 from .._tensor import Tensor
 from ..primitives import indexing, reductions
@@ -19,7 +19,7 @@ TopK = namedtuple("TopK", ["values", "indices"])
 def sum(
     x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, **unknown: Any
 ) -> Tensor:
-    """The sum over axes, all if none is named. Small integers are summed as int64.
+    """The sum over axes, all if none is named. Integers are summed in 64 bits.
 
     >>> ad.sum(ad.asarray([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     tensor([4., 6.])
@@ -29,8 +29,7 @@ def sum(
     x = as_tensor("sum", x)
     if dtype is not None:
         x = cast(x, dtype=as_numpy(dtype))
-    elif x.data.dtype.kind in "bi":
-        x = cast(x, dtype=int64.dtype)
+    x = widened(x)
     return reductions.sum_(x, axis=as_axes("sum", axis, x.ndim), keepdims=keepdims)
 
 
@@ -45,6 +44,8 @@ def mean(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -
     x = as_float("mean", x)
     axes = as_axes("mean", axis, x.ndim)
     count = math.prod(x.shape[k] for k in axes)
+    if x.data.dtype == float16.dtype:  # a sum overflows where the mean doesn't
+        return cast(mean(cast(x, dtype=float32.dtype), axes, keepdims=keepdims), dtype=x.data.dtype)
     total = reductions.sum_(x, axis=axes, keepdims=keepdims)
     return total * (1 / count) if count else total / 0
 
@@ -137,8 +138,7 @@ def cumulative_sum(x: Any, axis: int | None = None, **unknown: Any) -> Tensor:
     x = as_tensor("cumulative_sum", x)
     if axis is None and x.ndim != 1:
         raise ArgumentError(f"cumulative_sum: name an axis: the tensor has shape {x.shape}")
-    if x.data.dtype.kind in "bi":
-        x = cast(x, dtype=int64.dtype)
+    x = widened(x)
     axis = as_axis("cumulative_sum", 0 if axis is None else axis, x.ndim)
     return reductions.cumulative_sum(x, axis=axis, reverse=False)
 
@@ -177,9 +177,18 @@ def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True, **unknown: Any
         reject("topk", unknown)
     x = as_tensor("topk", x)
     axis = as_axis("topk", axis, x.ndim)
-    if not 0 <= k <= x.shape[axis]:
-        raise ArgumentError(f"topk: k={k}, but axis {axis} of shape {x.shape} has {x.shape[axis]}")
+    if not isinstance(k, int) or not 0 <= k <= x.shape[axis]:
+        raise ArgumentError(
+            f"topk: k={k!r} must be an integer from 0 to {x.shape[axis]}, the length of axis {axis} of "
+            f"shape {x.shape}"
+        )
     return TopK(*indexing.topk(x, k=k, axis=axis, largest=largest))
+
+
+def widened(x: Tensor) -> Tensor:
+    """Integers in the largest dtype of their kind, so that sums don't wrap around."""
+    kind = x.data.dtype.kind
+    return cast(x, dtype=(uint64 if kind == "u" else int64).dtype) if kind in "biu" else x
 
 
 def as_float(function: str, x: Any) -> Tensor:

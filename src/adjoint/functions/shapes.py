@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .._apply import promoted
-from .._errors import ArgumentError, ShapeError
+from .._errors import ArgumentError, DTypeError, ShapeError
 from .._shapes import broadcast_shapes as shapes_broadcast
 from .._tensor import Tensor
 from ..primitives import reductions, shapes
@@ -22,11 +24,13 @@ def reshape(x: Any, shape: Any, *more: int) -> Tensor:
     x = as_tensor("reshape", x)
     wanted = (shape, *more) if more or not isinstance(shape, (tuple, list)) else tuple(shape)
     unknown = [k for k, n in enumerate(wanted) if n == -1]
+    if len(unknown) > 1:
+        raise ShapeError(f"reshape: only one length can be -1, got {tuple(wanted)}")
     known = as_shape("reshape", [1 if n == -1 else n for n in wanted])
     rest = math.prod(known)
     if len(unknown) == 1 and rest and x.size % rest == 0:
         known = tuple(x.size // rest if k == unknown[0] else n for k, n in enumerate(known))
-    if len(unknown) > 1 or math.prod(known) != x.size or (unknown and not rest):
+    if math.prod(known) != x.size or (unknown and not rest):
         raise ShapeError(
             f"reshape: {x.size} elements of shape {x.shape} don't fit into shape {tuple(wanted)}"
         )
@@ -39,12 +43,15 @@ def permute_dims(x: Any, axes: Sequence[int], *more: int) -> Tensor:
     >>> ad.permute_dims(ad.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    x = as_tensor("permute_dims", x)
     order = (axes, *more) if more or isinstance(axes, int) else tuple(axes)
-    found = tuple(as_axis("permute_dims", k, x.ndim) for k in order)
+    return permuted("permute_dims", as_tensor("permute_dims", x), order)
+
+
+def permuted(function: str, x: Tensor, order: Sequence[int]) -> Tensor:
+    found = tuple(as_axis(function, k, x.ndim) for k in order)
     if sorted(found) != list(range(x.ndim)):
         raise ArgumentError(
-            f"permute_dims: axes {tuple(order)} must name each of the {x.ndim} axes of shape "
+            f"{function}: axes {tuple(order)} must name each of the {x.ndim} axes of shape "
             f"{x.shape} once"
         )
     return shapes.permute_dims(x, axes=found)
@@ -69,7 +76,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
     (4, 3, 2)
     """
     x = as_tensor("transpose", x)
-    return permute_dims(x, tuple(range(x.ndim))[::-1] if axes is None else axes)
+    return permuted("transpose", x, tuple(range(x.ndim))[::-1] if axes is None else axes)
 
 
 def broadcast_to(x: Any, shape: Any) -> Tensor:
@@ -98,24 +105,30 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return shapes_broadcast("broadcast_shapes", [as_shape("broadcast_shapes", s) for s in shapes])
 
 
-def expand_dims(x: Any, axis: int = 0) -> Tensor:
+def expand_dims(x: Any, axis: int = 0, **unknown: Any) -> Tensor:
     """A new axis of length 1.
 
     >>> ad.expand_dims(ad.zeros((2, 3)), 1).shape
     (2, 1, 3)
     """
+    if unknown:
+        reject("expand_dims", unknown)
     x = as_tensor("expand_dims", x)
     axis = as_axis("expand_dims", axis, x.ndim + 1)
     return shapes.reshape(x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
 
 
-def squeeze(x: Any, axis: int | tuple[int, ...]) -> Tensor:
-    """Axes of length 1 taken away.
+def squeeze(x: Any, axis: int | tuple[int, ...] | None = None, **unknown: Any) -> Tensor:
+    """Axes of length 1 taken away; all of them if none is named.
 
     >>> ad.squeeze(ad.zeros((2, 1, 3)), 1).shape
     (2, 3)
     """
+    if unknown:
+        reject("squeeze", unknown)
     x = as_tensor("squeeze", x)
+    if axis is None:
+        axis = tuple(k for k, n in enumerate(x.shape) if n == 1)
     axes = as_axes("squeeze", axis, x.ndim)
     for k in axes:
         if x.shape[k] != 1:
@@ -161,8 +174,11 @@ def stack(xs: Sequence[Any], axis: int = 0, **unknown: Any) -> Tensor:
     if unknown:
         reject("stack", unknown)
     tensors = [as_tensor("stack", x) for x in xs]
+    if not tensors:
+        raise ArgumentError("stack: at least one tensor is needed")
     if len({x.shape for x in tensors}) > 1:
         raise ShapeError(f"stack: shapes differ: {', '.join(str(x.shape) for x in tensors)}")
+    axis = as_axis("stack", axis, tensors[0].ndim + 1)
     return concat([expand_dims(x, axis) for x in tensors], axis)
 
 
@@ -189,20 +205,19 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
     x = as_tensor("pad", x)
     if mode != "constant":
         raise ArgumentError(f"pad: mode {mode!r} isn't available; only 'constant' is")
-    widths = each_axis(pad_width, x.shape)
-    return shapes.pad(x, pad_width=widths, value=constant_values)
+    if isinstance(constant_values, float) and x.data.dtype.kind in "iub":
+        raise DTypeError(f"pad: {constant_values} doesn't fit into a tensor of {x.dtype.name}")
+    return shapes.pad(x, pad_width=each_axis(pad_width, x.shape), value=constant_values)
 
 
 def each_axis(pad_width: Any, shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     """(before, after) for each axis, from an int, a pair, or a pair per axis."""
-    if isinstance(pad_width, int):
-        pairs = [(pad_width, pad_width)] * len(shape)
-    elif all(isinstance(n, int) for n in pad_width):
-        pairs = [tuple(pad_width) * (3 - len(pad_width))] * len(shape)
-    else:
-        pairs = [tuple(pair) for pair in pad_width]
-        pairs = pairs * len(shape) if len(pairs) == 1 else pairs
-    if len(pairs) != len(shape) or any(len(p) != 2 or min(p) < 0 for p in pairs):
+    widths = np.asarray(pad_width)
+    try:
+        pairs = np.broadcast_to(widths, (len(shape), 2)).tolist()
+    except ValueError:
+        pairs = [(-1, -1)]
+    if widths.dtype.kind not in "iu" or any(min(pair) < 0 for pair in pairs):
         raise ArgumentError(
             f"pad: pad_width {pad_width!r} must be an int, a pair, or a pair for each of the "
             f"{len(shape)} axes of shape {shape}, none negative"

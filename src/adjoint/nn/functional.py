@@ -32,7 +32,7 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     if target.shape == x.shape and target.dtype.kind == "float":
         losses = -sum(logs * target, axis=axis)
     else:
-        check_classes(x, target, axis)
+        _check_classes(x, target, axis)
         losses = -squeeze(take_along_axis(logs, expand_dims(target, axis), axis), axis)
     if reduction == "none":
         return losses
@@ -41,7 +41,7 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     return mean(losses) if reduction == "mean" else sum(losses)
 
 
-def check_classes(x: Tensor, target: Tensor, axis: int) -> None:
+def _check_classes(x: Tensor, target: Tensor, axis: int) -> None:
     expected = (*x.shape[:axis], *x.shape[axis + 1 :])
     if target.dtype.kind not in ("int", "uint"):
         raise DTypeError(

@@ -12,7 +12,13 @@ def matmul_shape(x_shape: Shape, y_shape: Shape) -> Shape:
             f"matmul: shapes {x_shape} and {y_shape} don't fit: the last axis of the first has "
             f"length {x_shape[-1]}, the second-to-last of the second {y_shape[-2]}"
         )
-    batch = broadcast_shapes("matmul (batch axes)", [x_shape[:-2], y_shape[:-2]])
+    try:
+        batch = broadcast_shapes("matmul", [x_shape[:-2], y_shape[:-2]])
+    except ShapeError:
+        raise ShapeError(
+            f"matmul: the leading axes of shapes {x_shape} and {y_shape} don't broadcast: "
+            f"{x_shape[:-2]} and {y_shape[:-2]}; lengths must be equal or 1"
+        ) from None
     return (*batch, x_shape[-2], y_shape[-1])
 
 

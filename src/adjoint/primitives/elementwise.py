@@ -86,9 +86,7 @@ pow = op.elementwise(
     "x ** y; x ** 0 is 1 and has gradient 0, also at 0.",
     "3.0, 2.0 -> 9.",
     x=lambda g, x, y: g * where(equal(y, 0), 0, y * x ** (y - where(equal(y, 0), 0, 1))),
-    y=lambda g, x, y, out: where(
-        logical_and(equal(x, 0), y >= 0), 0, g * out * log(where(equal(x, 0), 1, x))
-    ),
+    y=lambda g, x, y, out: g * out * log(where(logical_and(equal(x, 0), y >= 0), 1, x)),
 )
 
 square = op.elementwise("square", "x * x.", "3.0 -> 9.", x=lambda g, x: 2 * g * x)

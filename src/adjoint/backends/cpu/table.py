@@ -93,6 +93,8 @@ def cast(x, *, dtype):
 
 @kernel
 def sum_(x, *, axis, keepdims):
+    if x.dtype == np.float16:  # too few digits to add in
+        return np.add.reduce(x, axis=axis, dtype=np.float32, keepdims=keepdims).astype(x.dtype)
     return np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
 
 
@@ -126,23 +128,33 @@ def cumulative_sum(x, *, axis, reverse):
 @kernel
 def moments(x, *, axis):
     """Mean and variance over `axis`, kept as axes of one. Two passes: large offsets are safe."""
-    mean = np.mean(x, axis, keepdims=True)
-    return mean, np.mean(np.square(x - mean), axis, keepdims=True)
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    count = np.array(math.prod(x.shape[k] for k in axis), wide.dtype)
+    mean = np.add.reduce(wide, axis=axis, keepdims=True) / count
+    var = np.add.reduce(np.square(wide - mean), axis=axis, keepdims=True) / count
+    return mean.astype(x.dtype, copy=False), var.astype(x.dtype, copy=False)
 
 
 @kernel
 def softmax(x, *, axis):
-    out = np.subtract(x, np.maximum.reduce(x, axis, keepdims=True))
+    out = below_largest(x, axis)
     np.exp(out, out)
-    out /= np.add.reduce(out, axis, keepdims=True)
-    return out
+    out /= np.add.reduce(out, axis=axis, keepdims=True)
+    return out.astype(x.dtype, copy=False)
 
 
 @kernel
 def log_softmax(x, *, axis):
-    out = np.subtract(x, np.maximum.reduce(x, axis, keepdims=True))
-    out -= np.log(np.add.reduce(np.exp(out), axis, keepdims=True))
-    return out
+    out = below_largest(x, axis)
+    out -= np.log(np.add.reduce(np.exp(out), axis=axis, keepdims=True))
+    return out.astype(x.dtype, copy=False)
+
+
+def below_largest(x, axis):
+    """x less its largest along an axis, in a dtype that can be added up."""
+    if x.dtype == np.float16:
+        x = x.astype(np.float32)
+    return np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True, initial=-np.inf))
 
 
 @kernel
@@ -261,7 +273,8 @@ def nonzero(x):
 
 @kernel
 def full(*, shape, value, dtype):
-    return np.full(shape, value, dtype) if value else np.zeros(shape, dtype)
+    zero = type(value) is int and value == 0
+    return np.zeros(shape, dtype) if zero else np.full(shape, value, dtype)
 
 
 @kernel
