@@ -26,7 +26,7 @@ from ._dtypes import (
     uint64,
 )
 from ._errors import *  # noqa: F403
-from ._modes import detect_anomaly, enable_grad, is_grad_enabled, no_grad
+from ._modes import detect_anomaly, enable_grad, is_grad_enabled, is_tracing, no_grad
 from ._tensor import Tensor
 from ._trace import Graph, trace
 from .autograd import gradients

@@ -21,11 +21,12 @@ from ._errors import (
     DeviceError,
     DTypeError,
     IndexingError,
+    KeywordError,
     TraceError,
 )
 from ._expr import Expr
 from ._modes import ANOMALY, GRAD, SYMBOLIC, TRACE, mode
-from ._node import Node, extra, next_order
+from ._node import Joint, Node, extra, next_order
 from ._op import Op, Projection
 from ._shapes import infer_shapes
 from ._tensor import Tensor, describe, new_tensor, wrap
@@ -132,8 +133,8 @@ def binary(op: Op) -> Callable[[Any, Any], Tensor]:
         if y_node is None:
             plan = plan_x = plan_x or op.plan((True, False))
             recorded.parents = x_node
-            if shape == x_node.shape:
-                shape = x_node.shape
+            if shape == recorded.parents.shape:
+                shape = recorded.parents.shape
         elif x_node is None:
             plan = plan_y = plan_y or op.plan((False, True))
             recorded.parents = y_node
@@ -161,9 +162,12 @@ def attributed(op: Op) -> Callable[..., Tensor]:
         nonlocal plan
         word = mode.word
         if word > GRAD:
-            return apply(op, (x,), attrs)
-        node, data = x.node, x.data
-        out = as_array(kernels[type(data)](data, **attrs))
+            return checked(op, (x,), attrs)
+        try:
+            node, data = x.node, x.data
+            out = as_array(kernels[type(data)](data, **attrs))
+        except NOT_FAST:
+            return checked(op, (x,), attrs)
         if node is None or not word or not differentiable:
             return wrap(out)
         if plan is None:
@@ -176,9 +180,16 @@ def attributed(op: Op) -> Callable[..., Tensor]:
 
 def general(op: Op) -> Callable[..., Any]:
     """The dispatcher of every other op."""
-    if op.kind == "elementwise":
-        return lambda *inputs, **attrs: coerced(op, *inputs, **attrs)
-    return lambda *inputs, **attrs: apply(op, inputs, attrs)
+    return lambda *inputs, **attrs: checked(op, inputs, attrs)
+
+
+def checked(op: Op, inputs: tuple, attrs: dict) -> Any:
+    """Apply an op after checking its attributes; elementwise operands may be of any kind."""
+    if attrs.keys() != op.attributes:
+        raise KeywordError(
+            f"{op.name}: its attributes are {sorted(op.attributes)}, got {sorted(attrs)}"
+        )
+    return coerced(op, *inputs, **attrs) if op.kind == "elementwise" else apply(op, inputs, attrs)
 
 
 def coerced(op: Op, *inputs: Any, **attrs: Any) -> Any:
@@ -282,11 +293,10 @@ def execute(op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
         arrays = type(tensors[0].data)
         module = backends.LOADED.get(arrays)
     raw = [x.data if isinstance(x, Tensor) else x for x in inputs]
-    if module is not None and len(tensors) < len(raw):
-        raw = [
-            module.scalar(x, scalar_dtype(op, inputs)) if type(x) in SCALAR_RANK else x for x in raw
-        ]
     try:
+        if module is not None and len(tensors) < len(raw):
+            dtype = scalar_dtype(op, inputs)
+            raw = [module.scalar(x, dtype) if type(x) in SCALAR_RANK else x for x in raw]
         results = op.kernels[arrays](*raw, **attrs)
     except (TypeError, ValueError, IndexError, OverflowError) as error:
         if op.forward or op.own_kernels or isinstance(error, AdjointError):
@@ -302,10 +312,10 @@ def explained(op: Op, inputs: Any, error: Exception) -> AdjointError:
     return cls(f"{op.name}({given}): {error}")
 
 
-def scalar_dtype(op: Op, inputs: Any) -> np.dtype:
+def scalar_dtype(op: Op, inputs: Any) -> Any:
     """The dtype that scalar operands take: that of the tensors they were promoted with."""
     promoting = [x for k, x in enumerate(inputs) if op.input_name(k) in op.promotes]
-    return next(x.data.dtype for x in promoting if isinstance(x, Tensor))
+    return next((x.data.dtype for x in promoting if isinstance(x, Tensor)), None)
 
 
 def check_devices(function: str, tensors: list[Tensor]) -> None:
@@ -342,18 +352,14 @@ def record(op: Op, inputs: Any, raw: list, outputs: tuple[Tensor, ...], attrs: d
     else:
         shape = tuple(out.data.shape for out in differentiable)
         dtype = tuple(out.data.dtype for out in differentiable)
-    node = Node(plan, parents[0] if plan.single else parents, saved, shape, dtype)
+    parents = parents[0] if plan.single else parents
     if len(differentiable) == 1:
-        outputs[0].node = node
+        outputs[0].node = Node(plan, parents, saved, shape, dtype)
         return
+    node = Joint(plan, parents, saved, shape, dtype)
+    node.outputs = [None] * len(differentiable)
     for position, out in enumerate(differentiable):
-        out.node = project(node, position)
-
-
-def project(node: Node, position: int) -> Node:
-    """The node of one output of an op with several."""
-    plan = Projection(node.plan.op, position)
-    return Node(plan, node, None, node.shape[position], node.dtype[position])
+        out.node = node.output(position, Projection(op, position))
 
 
 def check_finite(op: Op, inputs: Any, outputs: tuple[Tensor, ...]) -> None:

@@ -94,8 +94,8 @@ def as_numpy(dtype: Any) -> np.dtype:
     except TypeError:
         raw = None
     if raw is None or raw not in FROM_NUMPY:
-        names = ", ".join(BY_NAME)
-        raise DTypeError(f"{dtype!r} is not a dtype of adjoint; there are ad.{{{names}}}")
+        asked = dtype if raw is None else raw.str if raw.kind in "SU" else raw.name
+        raise DTypeError(f"{asked!r} isn't a dtype of adjoint; there are {', '.join(BY_NAME)}")
     return FROM_NUMPY[raw].dtype
 
 
@@ -110,7 +110,7 @@ def of_scalar(scalar: Any) -> np.dtype:
 
 
 def canonical(array: np.ndarray) -> np.ndarray:
-    """The array in native byte order, with the one dtype object that adjoint compares by identity."""
+    """The array in native byte order, with the dtype object that adjoint compares by identity."""
     dtype = as_numpy(array.dtype.newbyteorder("="))
     if array.dtype is dtype:
         return array

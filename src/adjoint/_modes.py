@@ -100,6 +100,15 @@ class symbolic(Switch):
     sets = SYMBOLIC
 
 
+def is_tracing() -> bool:
+    """Whether a function is being traced in this thread, so that tensors have no values.
+
+    >>> ad.is_tracing()
+    False
+    """
+    return bool(mode.word & TRACE)
+
+
 def is_grad_enabled() -> bool:
     """Whether ops are recorded for gradients in this thread.
 

@@ -72,6 +72,26 @@ class Leaf(Node):
         self.tensor = weakref.ref(tensor)
 
 
+class Joint(Node):
+    """The node of an op with several outputs; it finds the nodes of those that are still used."""
+
+    __slots__ = ("outputs",)
+
+    def output(self, position: int, projection: Any) -> "Output":
+        """The node of one output."""
+        known = self.outputs[position] and self.outputs[position]()
+        if known is None:
+            known = Output(projection, self, None, self.shape[position], self.dtype[position])
+            self.outputs[position] = weakref.ref(known)
+        return known
+
+
+class Output(Node):
+    """One output of a Joint node; its parent is that node."""
+
+    __slots__ = ("__weakref__",)
+
+
 class Extra:
     """What few nodes have: hooks, a tensor that wants its gradient kept, the user's source line."""
 

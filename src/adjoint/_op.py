@@ -23,9 +23,7 @@ RESERVED = {"g", "i", "needs", "saved"}
 
 
 def parameters(function: Callable) -> tuple[str, ...]:
-    code = getattr(function, "__code__", None)
-    if code is None:
-        raise ArgumentError(f"{function!r} can't be a rule: a plain function is needed")
+    code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
@@ -100,13 +98,13 @@ class Op:
             )
         for name in (*self.inputs, *self.results, *self.attributes):
             if not name.isidentifier() or name.startswith("_") or name in RESERVED:
-                raise ArgumentError(
-                    f"op {self.name}: {name!r} can't be a name; it means another thing"
-                )
+                raise ArgumentError(f"op {self.name}: {name!r} can't name an input or attribute")
         metadata = {f"{x}_{what}" for x in self.inputs for what in ("shape", "dtype", "shapes")}
         own = {*self.inputs, *self.results, *self.attributes}
         known = {*own, *metadata, *self.gradients, "i", "needs"}
         for rule in [*self.rules.values(), *filter(None, [self.vjp])]:
+            if not hasattr(rule, "__code__"):
+                raise ArgumentError(f"op {self.name}: a rule is a plain function, not {rule!r}")
             unknown = set(parameters(rule)) - known
             if unknown:
                 raise ArgumentError(

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from . import backends
-from ._apply import as_array, is_finite, project, what_is_wrong
+from ._apply import as_array, is_finite, what_is_wrong
 from ._errors import AnomalyError, GradientError
 from ._modes import ANOMALY, GRAD, TRACE, mode
 from ._node import RELEASED, Node, registered
-from ._op import Plan
+from ._op import Plan, Projection
 from ._tensor import Tensor, wrap
 from .primitives.creation import full
 from .primitives.elementwise import add
@@ -141,7 +141,7 @@ def recording(create_graph: bool) -> Iterator[None]:
 
 
 def add_in_place(grads: dict[Node, Any], node: Node, g: Any) -> Any:
-    """The sum of a node's raw gradient and another, in the first's memory if nobody else sees it."""
+    """A node's raw gradient plus another, in the first's memory if nobody else can see it."""
     if type(g) is not np.ndarray:
         return add_unrecorded(grads, node, g)
     former = grads.pop(node)
@@ -263,7 +263,9 @@ def output_node(node: Node, position: int) -> Node | None:
     outputs = len(node.plan.op.outputs)
     if position >= outputs:
         return None
-    return node if outputs == 1 else project(node, position)
+    if outputs == 1:
+        return node
+    return node.output(position, Projection(node.plan.op, position))  # type: ignore[attr-defined]
 
 
 def incoming(node: Node, parts: list, create_graph: bool) -> list[Tensor]:

@@ -267,8 +267,8 @@ class Graph:
             journal(tensor, reads_grad=True)
             if tensor._grad is not None:
                 raise TraceError(
-                    f"graph: {slot} ({describe(tensor)}) was None when the function was traced, but "
-                    "isn't now; set it to None first, or trace again"
+                    f"graph: {slot} ({describe(tensor)}) was None when the function was traced, "
+                    "but isn't now; set it to None first, or trace again"
                 )
         with no_grad():
             values = dict(zip(self.inputs, inputs, strict=True))

@@ -25,8 +25,8 @@ def aligned(pattern: Any, tree: Any) -> Iterator[tuple[Any, Any]]:
     elif isinstance(pattern, (dict, tuple, list)):
         if type(tree) is not type(pattern) or len(tree) != len(pattern) or isinstance(tree, dict):
             raise ArgumentError(
-                f"the arguments are nested in another way than before: {type(pattern).__name__} of "
-                f"{len(pattern)} was expected, got {tree!r}"
+                f"graph: traced with a {type(pattern).__name__} of {len(pattern)} arguments, got "
+                + (f"{len(tree)}" if type(tree) is type(pattern) else f"{tree!r}")
             )
         for one, other in zip(pattern, tree, strict=True):
             yield from aligned(one, other)

@@ -163,10 +163,15 @@ def grad(
         given = list(grad_outputs)
     if len(given) != len(roots):
         raise ArgumentError(f"autograd.grad: {len(roots)} outputs, but {len(given)} grad_outputs")
-    for x in wanted:
-        if not isinstance(x, Tensor) or x.node is None:
+    for position, x in enumerate(wanted):
+        if not isinstance(x, Tensor):
+            raise DTypeError(
+                f"autograd.grad: inputs[{position}] is a {type(x).__name__}, not a tensor"
+            )
+        if x.node is None:
             raise GradientError(
-                "autograd.grad: an input doesn't require grad, so it has no gradient"
+                f"autograd.grad: inputs[{position}] ({describe(x)}) doesn't require grad, so it "
+                "has no gradient; call x.requires_grad_() before it is used"
             )
     seeds = [
         seed("autograd.grad", root, g, create_graph) for root, g in zip(roots, given, strict=True)

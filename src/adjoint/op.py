@@ -47,7 +47,8 @@ def declare(name: str, kind: str, doc: str, options: dict[str, Any]) -> Callable
     for key, rule in options.items():
         if not callable(rule):
             raise ArgumentError(
-                f"op {name}: {key}={rule!r} is neither a rule nor one of the options {sorted(known)}"
+                f"op {name}: {key}={rule!r} is neither a rule nor an option; options are "
+                f"{sorted(known)}"
             )
     op = Op(name, kind, options, **settings)
     call: Any = dispatcher(op)(op)

@@ -15,7 +15,7 @@ from ._apply import lift
 from ._dtypes import Default, as_numpy
 from ._errors import ArgumentError, DTypeError
 from ._tensor import Tensor, wrap
-from .functions._arguments import as_shape
+from .functions._arguments import as_integer, as_shape
 from .functions.creation import ask_for_grad
 from .functions.indexing import rebind
 from .functions.shapes import concat, reshape
@@ -45,8 +45,8 @@ def seed(n: int) -> None:
     >>> ad.all(a == ad.random.uniform((2,)))
     tensor(True)
     """
-    if not isinstance(n, int) or not 0 <= n < 2**64:
-        raise ArgumentError(f"random.seed: an integer from 0 to 2**64 - 1 is needed, got {n!r}")
+    if not 0 <= as_integer("random.seed", "the seed", n) < 2**64:
+        raise ArgumentError(f"random.seed: an integer from 0 to 2**64 - 1 is needed, got {n}")
     rebind(state, lift(initial_state(n)))
 
 

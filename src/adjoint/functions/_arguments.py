@@ -40,20 +40,21 @@ def host_array(obj: Any, dtype: np.dtype | None, copy: bool | None) -> np.ndarra
     if isinstance(obj, (np.ndarray, np.generic)):
         try:
             return canonical(np.array(obj, dtype, copy=copy))
-        except ValueError as error:
-            raise ArgumentError(f"asarray: {error}") from None
+        except ValueError:
+            raise ArgumentError(
+                f"asarray: {obj.dtype} to {dtype} needs a copy, but copy=False"
+            ) from None
     if copy is False:
         raise ArgumentError(f"asarray: {type(obj).__name__} can't be shared; leave copy=False out")
+    numpy_inside = refuse_tensors(obj)
     try:
         array = np.array(obj, dtype)
     except OverflowError:
         raise ArgumentError(f"asarray: a number is out of range for {dtype}") from None
     except (ValueError, TypeError):
-        refuse_tensors(obj)
         raise ArgumentError(
             "asarray: the data isn't numbers in nested lists of equal lengths"
         ) from None
-    numpy_inside = refuse_tensors(obj)
     if array.dtype.kind not in "biufc":
         raise DTypeError(f"asarray: {type(obj).__name__} of {array.dtype} isn't numeric data")
     if dtype is None and array.dtype.kind in "fc" and not numpy_inside:
@@ -66,16 +67,21 @@ def refuse_tensors(obj: Any) -> bool:
     if isinstance(obj, Tensor):
         raise DTypeError("asarray: a list of tensors: join them with ad.stack or ad.concat")
     if isinstance(obj, (list, tuple)):
-        return any([refuse_tensors(item) for item in obj])
+        found = [refuse_tensors(item) for item in obj]
+        return True in found
     return isinstance(obj, (np.ndarray, np.generic))
+
+
+def as_integer(function: str, name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise DTypeError(f"{function}: {name} must be an integer, got {value!r}") from None
 
 
 def as_axis(function: str, axis: Any, ndim: int) -> int:
     """One axis, counted from the front."""
-    try:
-        number = operator.index(axis)
-    except TypeError:
-        raise DTypeError(f"{function}: axis must be an integer, got {axis!r}") from None
+    number = as_integer(function, "axis", axis)
     if not -ndim <= number < ndim:
         raise ArgumentError(f"{function}: axis {number} is out of range for {ndim} axes")
     return number % ndim

@@ -93,7 +93,9 @@ def filled(
     function: str, shape: Any, value: Any, dtype: Any, device: str, requires_grad: bool
 ) -> Tensor:
     if isinstance(value, Tensor):
-        raise DTypeError(f"{function}: a Python number is needed; use ad.broadcast_to for a tensor")
+        raise DTypeError(
+            f"{function}: fill_value must be a Python number, not a Tensor; use ad.broadcast_to"
+        )
     raw = as_numpy(type(value) if dtype is None else dtype)
     out = ops.full(shape=as_shape(function, shape), value=value, dtype=raw, device=device)
     return ask_for_grad(out, requires_grad)

@@ -66,7 +66,10 @@ def as_entry(entry: Any) -> Any:
     if entry is None or entry is Ellipsis or type(entry) is int:
         return entry
     if isinstance(entry, (list, tuple, np.ndarray)):
-        array = host_array(entry, None, None)
+        try:
+            array = host_array(entry, None, None)
+        except (TypeError, ValueError) as error:
+            raise IndexingError(f"an index must be integers or booleans: {error}") from None
         entry = lift(array.astype(np.int64) if array.size == 0 else array)
     if isinstance(entry, Tensor):
         if entry.data.dtype.kind not in "iub":

@@ -11,7 +11,7 @@ from .._tensor import Tensor
 from ..primitives import indexing, reductions
 from ..primitives.conversions import cast
 from ..primitives.shapes import reshape
-from ._arguments import Axis, as_axes, as_axis, as_tensor, reject
+from ._arguments import Axis, as_axes, as_axis, as_integer, as_tensor, reject
 
 TopK = namedtuple("TopK", ["values", "indices"])
 
@@ -177,12 +177,12 @@ def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True, **unknown: Any
         reject("topk", unknown)
     x = as_tensor("topk", x)
     axis = as_axis("topk", axis, x.ndim)
-    if not isinstance(k, int) or not 0 <= k <= x.shape[axis]:
+    count = as_integer("topk", "k", k)
+    if not 0 <= count <= x.shape[axis]:
         raise ArgumentError(
-            f"topk: k={k!r} must be an integer from 0 to {x.shape[axis]}, the length of axis {axis} of "
-            f"shape {x.shape}"
+            f"topk: k={k}, but axis {axis} of shape {x.shape} has {x.shape[axis]} elements"
         )
-    return TopK(*indexing.topk(x, k=k, axis=axis, largest=largest))
+    return TopK(*indexing.topk(x, k=count, axis=axis, largest=largest))
 
 
 def widened(x: Tensor) -> Tensor:

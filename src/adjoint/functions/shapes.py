@@ -47,7 +47,7 @@ def permute_dims(x: Any, axes: Sequence[int], *more: int) -> Tensor:
     return permuted("permute_dims", as_tensor("permute_dims", x), order)
 
 
-def permuted(function: str, x: Tensor, order: Sequence[int]) -> Tensor:
+def permuted(function: str, x: Tensor, order: Sequence[Any]) -> Tensor:
     found = tuple(as_axis(function, k, x.ndim) for k in order)
     if sorted(found) != list(range(x.ndim)):
         raise ArgumentError(

@@ -3,13 +3,14 @@
 from typing import Any
 
 from .._errors import ArgumentError, DTypeError, ShapeError
+from .._modes import is_tracing
 from .._tensor import Tensor
 from ..functions._arguments import as_tensor
 from ..functions.indexing import take, take_along_axis
 from ..functions.neural import conv2d as conv2d
 from ..functions.neural import max_pool2d as max_pool2d
+from ..functions.reductions import any, mean, sum
 from ..functions.reductions import log_softmax as log_softmax
-from ..functions.reductions import mean, sum
 from ..functions.reductions import softmax as softmax
 from ..functions.shapes import expand_dims, squeeze
 from ..primitives.elementwise import relu as relu
@@ -52,6 +53,12 @@ def _check_classes(x: Tensor, target: Tensor, axis: int) -> None:
         raise ShapeError(
             f"cross_entropy: logits of shape {x.shape} need class indices of shape {expected}, got "
             f"{target.shape}"
+        )
+    negative = target < 0
+    if not is_tracing() and any(negative):
+        raise ArgumentError(
+            f"cross_entropy: class indices from 0 to {x.shape[axis] - 1} are needed, got "
+            f"{target[negative][0].item()}"
         )
 
 

@@ -16,7 +16,7 @@ def matmul_shape(x_shape: Shape, y_shape: Shape) -> Shape:
         batch = broadcast_shapes("matmul", [x_shape[:-2], y_shape[:-2]])
     except ShapeError:
         raise ShapeError(
-            f"matmul: the leading axes of shapes {x_shape} and {y_shape} don't broadcast: "
+            f"matmul: the batch axes of shapes {x_shape} and {y_shape} don't broadcast: "
             f"{x_shape[:-2]} and {y_shape[:-2]}; lengths must be equal or 1"
         ) from None
     return (*batch, x_shape[-2], y_shape[-1])

@@ -1,0 +1,45 @@
+"""What several test files use."""
+
+from typing import Any
+
+import numpy as np
+
+import adjoint as ad
+
+
+def leaf(values: Any, dtype: Any = np.float64) -> ad.Tensor:
+    """A tensor that requires grad, in float64 unless told otherwise."""
+    return ad.tensor(np.asarray(values, dtype), requires_grad=True)
+
+
+def values(x: ad.Tensor | None) -> np.ndarray:
+    """What is in a tensor that must not be None."""
+    assert x is not None
+    return x.detach().numpy()
+
+
+def derivative(y: ad.Tensor, x: ad.Tensor, *weight: ad.Tensor, **options: Any) -> ad.Tensor:
+    """autograd.grad with respect to one tensor, that y depends on."""
+    (g,) = ad.autograd.grad(y, x, *weight, **options)
+    assert g is not None
+    return g
+
+
+def close(x: ad.Tensor | None, expected: Any, tolerance: float = 1e-12) -> None:
+    """Equal shapes, nearly equal values."""
+    assert values(x).shape == np.shape(expected)
+    np.testing.assert_allclose(values(x), expected, rtol=tolerance, atol=tolerance)
+
+
+def counting(name: str = "counted") -> tuple[Any, list[tuple[int, ...]]]:
+    """An identity op, and the list of the shapes that its kernel was run on."""
+    runs: list[tuple[int, ...]] = []
+
+    def kernel(x: np.ndarray) -> np.ndarray:
+        runs.append(x.shape)
+        return x.copy()
+
+    def same_shape(x_shape: tuple) -> tuple:
+        return x_shape
+
+    return ad.op.other(name, x=lambda g: g, kernels={"cpu": kernel}, shape=same_shape), runs
