@@ -127,6 +127,14 @@ binary("divide", np.divide)
 binary("pow", np.power, positive)
 binary("maximum", np.maximum)
 binary("minimum", np.minimum)
+sample(
+    "add_scaled",
+    lambda x, y: CALLS["add_scaled"](x, y, alpha=-0.5),
+    lambda x, y: x - 0.5 * y,
+    ((2, 3), (2, 3)),
+    ((2, 1), (3,)),
+    ((70, 70), (70, 70)),
+)
 binary("equal", np.equal, integers(2), integers(2))
 binary("not_equal", np.not_equal, integers(2), integers(2))
 binary("less", np.less)

@@ -290,12 +290,11 @@ def test_a_graph_prints_readably() -> None:
 
     assert repr(ad.trace(step, ad.zeros(2))).splitlines() == [
         "graph(%0 : float32[2])",
-        "  %2 : float32[2] = a tensor",
-        "  %1 : float32[2] = multiply(%0, -0.5)",
-        "  %3 : float32[2] = add(%2, %1)",
-        "  %4 : float32[2] = clip(%3, 0, 1)",
-        "  a tensor := %3",
-        "  return %4",
+        "  %1 : float32[2] = a tensor",
+        "  %2 : float32[2] = add_scaled(%1, %0, alpha=-0.5)",
+        "  %3 : float32[2] = clip(%2, 0, 1)",
+        "  a tensor := %2",
+        "  return %3",
     ]
 
 

@@ -33,7 +33,7 @@ from ._tensor import Tensor, describe, new_tensor, wrap
 
 new_node = Node.__new__
 cpu: Any = backends.backend("cpu")
-CONSTANTS = cpu.CONSTANTS
+FLOATS, INTEGERS = cpu.FLOATS, cpu.INTEGERS
 
 # Raised on the fast path by operands that it isn't made for, and by kernels that refuse them.
 NOT_FAST = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
@@ -108,8 +108,10 @@ def binary(op: Op) -> Callable[[Any, Any], Tensor]:
             return coerced(op, x, y)
         try:
             x_node, x_data = x.node, x.data
-            if type(y) is float or type(y) is int:
-                y_node, y_data = None, CONSTANTS[x_data.dtype][y]
+            if type(y) is float:
+                y_node, y_data = None, FLOATS[x_data.dtype][y]
+            elif type(y) is int:
+                y_node, y_data = None, INTEGERS[x_data.dtype][y]
             else:
                 y_node, y_data = y.node, y.data
                 if y_data.dtype is not x_data.dtype:
@@ -289,9 +291,10 @@ def execute(op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
         module = backends.backend(attrs["device"])
         arrays, attrs = module.Array, {k: v for k, v in attrs.items() if k != "device"}
     else:
-        check_devices(op.name, tensors)
         arrays = type(tensors[0].data)
         module = backends.LOADED.get(arrays)
+        if module is None or any(type(x.data) is not arrays for x in tensors):
+            check_devices(op.name, tensors)
     raw = [x.data if isinstance(x, Tensor) else x for x in inputs]
     try:
         if module is not None and len(tensors) < len(raw):
@@ -337,29 +340,27 @@ def check_devices(function: str, tensors: list[Tensor]) -> None:
 def record(op: Op, inputs: Any, raw: list, outputs: tuple[Tensor, ...], attrs: dict) -> None:
     """Give the outputs a node, if an input that has a rule has one."""
     nodes = [x.node if isinstance(x, Tensor) else None for x in inputs]
-    needs = tuple(node is not None and op.has_rule(k) for k, node in enumerate(nodes))
-    differentiable = outputs[: len(op.outputs)]
-    if not any(needs) or any(out.data.dtype.kind not in "fc" for out in differentiable):
+    needs = tuple([node is not None and op.has_rule(k) for k, node in enumerate(nodes)])
+    data = [out.data for out in outputs]
+    kind = data[0].dtype.kind
+    if True not in needs or kind not in "fc":
         return
-    if any(out.data.dtype.kind == "c" for out in differentiable):
+    if kind == "c":
         raise DTypeError(f"{op.name}: gradients through complex values aren't supported yet")
-    absent = tuple(op.input_name(k) for k, x in enumerate(inputs) if x is None)
+    absent = tuple([op.input_name(k) for k, x in enumerate(inputs) if x is None])
     plan = op.plan(needs, absent)
-    parents: Any = tuple(node for node, need in zip(nodes, needs, strict=True) if need)
-    saved = plan.pick(raw, [out.data for out in outputs], attrs)
-    if len(differentiable) == 1:
-        shape, dtype = outputs[0].data.shape, outputs[0].data.dtype
-    else:
-        shape = tuple(out.data.shape for out in differentiable)
-        dtype = tuple(out.data.dtype for out in differentiable)
+    parents: Any = tuple([node for node, need in zip(nodes, needs, strict=True) if need])
     parents = parents[0] if plan.single else parents
-    if len(differentiable) == 1:
-        outputs[0].node = Node(plan, parents, saved, shape, dtype)
+    saved = plan.pick(raw, data, attrs)
+    count = len(op.outputs)
+    if count == 1:
+        outputs[0].node = Node(plan, parents, saved, data[0].shape, data[0].dtype)
         return
-    node = Joint(plan, parents, saved, shape, dtype)
-    node.outputs = [None] * len(differentiable)
-    for position, out in enumerate(differentiable):
-        out.node = node.output(position, Projection(op, position))
+    shapes, dtypes = zip(*((out.shape, out.dtype) for out in data[:count]), strict=True)
+    node = Joint(plan, parents, saved, shapes, dtypes)
+    node.outputs = [None] * count
+    for position in range(count):
+        outputs[position].node = node.output(position, Projection(op, position))
 
 
 def check_finite(op: Op, inputs: Any, outputs: tuple[Tensor, ...]) -> None:

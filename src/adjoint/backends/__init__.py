@@ -49,9 +49,8 @@ class Backend(Protocol):
         """array = kernel(array, other) in its own memory; False where that isn't possible."""
         ...
 
-    def add_scaled(self, array: Any, other: Any, alpha: float) -> bool:
-        """array += alpha * other in its own memory; False where that isn't possible."""
-        ...
+    def axpy(self, array: Any, other: Any, alpha: float) -> None:
+        """array += alpha * other in its own memory, as the op add_scaled computes it."""
 
 
 LOADED: dict[type, Backend] = {}

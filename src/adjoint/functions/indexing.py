@@ -13,6 +13,7 @@ from .._errors import ArgumentError, DTypeError, GradientError, IndexingError, S
 from .._modes import GRAD, TRACE, mode
 from .._tensor import Tensor, describe, journal, share
 from ..primitives import indexing, shapes
+from ..primitives.conversions import add_scaled
 from ..primitives.indexing import indexed_shape
 from ..primitives.reductions import broadcast_to
 from ..primitives.shapes import sliced_shape
@@ -239,8 +240,10 @@ def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     """
     recorded = writable("add_", x, y)
     module = None if recorded else overwritable(x, y)
-    if module is None or not module.add_scaled(x.data, y.data, alpha):
-        replace("add_", x, x + y * alpha)
+    if module is None:
+        replace("add_", x, add_scaled(x, y, alpha=alpha))
+    else:
+        module.axpy(x.data, y.data, alpha)
     return x
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .. import autograd
-from .._apply import CONSTANTS
+from .._apply import FLOATS
 from .._dtypes import SCALAR_RANK
 from .._expr import Expr
 from .._modes import GRAD, mode
@@ -79,7 +79,7 @@ def reflected(function: Callable) -> Callable:
 
     def call(x: Any, y: Any) -> Any:
         if type(y) in (float, int) and mode.word <= GRAD and type(x.data) is np.ndarray:
-            constants = CONSTANTS.get(x.data.dtype)
+            constants = FLOATS.get(x.data.dtype)
             return function(y if constants is None else wrap(constants[y]), x)
         return function(y, x)
 

@@ -34,7 +34,8 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
         losses = -sum(logs * target, axis=axis)
     else:
         _check_classes(x, target, axis)
-        losses = -squeeze(take_along_axis(logs, expand_dims(target, axis), axis), axis)
+        losses = -take_along_axis(logs, expand_dims(target, axis), axis)
+        losses = squeeze(losses, axis) if reduction == "none" else losses
     if reduction == "none":
         return losses
     if reduction not in ("mean", "sum"):

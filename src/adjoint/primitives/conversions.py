@@ -1,4 +1,4 @@
-"""Elementwise ops that a function with a richer signature wraps: `ad.astype`, `ad.clip`."""
+"""Elementwise ops that functions with richer signatures wrap: `astype`, `clip`, `x.add_`."""
 
 from .. import op
 from .._apply import casting
@@ -14,6 +14,14 @@ cast = op.elementwise(
     x=lambda g, x_dtype: cast(g, dtype=x_dtype),
 )
 casting.append(cast)
+add_scaled = op.elementwise(
+    "add_scaled",
+    "x + alpha * y; see `x.add_`.",
+    attrs="alpha",
+    linear=True,
+    x=lambda g: g,
+    y=lambda g, alpha: g * alpha,
+)
 clip = op.elementwise(
     "clip",
     "x, but at least lower and at most upper; the gradient is 1 strictly between.",

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from .blas import axpy as axpy
 from .table import KERNELS as KERNELS
 from .table import complete
 
 DEVICE = "cpu"
 Array = np.ndarray
-PIECE = 1 << 16
 
 
 def from_numpy(array: np.ndarray) -> np.ndarray:
@@ -40,14 +40,14 @@ class Constants(dict):
         return array
 
 
-CONSTANTS = {np.dtype(name): Constants(np.dtype(name)) for name in ("f2", "f4", "f8")}
+# By array dtype, for Python floats, and for Python ints.
+FLOATS = {np.dtype(name): Constants(np.dtype(name)) for name in ("f2", "f4", "f8")}
+INTEGERS = FLOATS | {np.dtype(name): Constants(np.dtype(name)) for name in ("i4", "i8", "u4", "u8")}
 
 
 def scalar(value: Any, dtype: np.dtype) -> np.ndarray:
-    constants = CONSTANTS.get(dtype)
-    if constants is None or type(value) is complex:
-        return np.array(value, dtype)
-    return constants[value]
+    constants = FLOATS.get(dtype)
+    return np.array(value, dtype) if constants is None else constants[value]
 
 
 def base_is_free(array: np.ndarray) -> bool:
@@ -116,17 +116,3 @@ def compute_into(array: np.ndarray, kernel: Any, other: np.ndarray) -> bool:
         kernel(array, other, array)
         return True
     return False
-
-
-def add_scaled(array: np.ndarray, other: np.ndarray, alpha: float) -> bool:
-    """array += alpha * other in place, in pieces that stay in the cache."""
-    if not (array.flags.c_contiguous and other.flags.c_contiguous):
-        return False
-    out, other, factor = array.reshape(-1), other.reshape(-1), scalar(alpha, array.dtype)
-    scaled = np.empty(min(PIECE, out.size), array.dtype)
-    for start in range(0, out.size, PIECE):
-        piece = out[start : start + PIECE]
-        part = scaled[: piece.size]
-        np.multiply(other[start : start + PIECE], factor, part)
-        np.add(piece, part, piece)
-    return True

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .blas import axpy
 from .threefry import random_bits
 from .windows import conv, conv_input, conv_weight, max_pool
 
@@ -87,6 +88,14 @@ def clip(x, lower, upper):
 
 
 @kernel
+def add_scaled(x, y, *, alpha):
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    out = np.array(np.broadcast_to(x, shape), order="C")
+    axpy(out, np.broadcast_to(y, shape), alpha)
+    return out
+
+
+@kernel
 def cast(x, *, dtype):
     return x.astype(dtype, copy=False)
 
@@ -154,7 +163,9 @@ def below_largest(x, axis):
     """x less its largest along an axis, in a dtype that can be added up."""
     if x.dtype == np.float16:
         x = x.astype(np.float32)
-    return np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True, initial=-np.inf))
+    if x.size == 0:
+        return x.copy()
+    return np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True))
 
 
 @kernel
@@ -227,7 +238,7 @@ def index(x, *indices, spec):
 @kernel
 def scatter(x, *indices, spec, shape):
     out = np.zeros(shape, x.dtype)
-    np.add.at(out, complete(spec, indices), x)
+    np.add.at(out, complete(spec, indices), x)  # x has the index's shape: NumPy 2.4 misreads others
     return out
 
 
@@ -238,20 +249,27 @@ def assign(x, v, *indices, spec):
     return out
 
 
+def along(index, axis):
+    """The full index behind an index along one axis."""
+    places = [
+        np.arange(n).reshape((-1,) + (1,) * (index.ndim - 1 - k)) for k, n in enumerate(index.shape)
+    ]
+    places[axis] = index
+    return tuple(places)
+
+
 @kernel
 def take_along_axis(x, index, *, axis):
-    return np.take_along_axis(x, index, axis)
+    return x[along(index, axis)]
 
 
 @kernel
 def scatter_along_axis(x, index, *, axis, shape):
     out = np.zeros(shape, x.dtype)
     if index.shape[axis] == 1:  # nothing can occur twice
-        np.put_along_axis(out, index, x, axis)
-        return out
-    places = list(np.ogrid[tuple(slice(n) for n in index.shape)])
-    places[axis] = index
-    np.add.at(out, tuple(places), x)
+        out[along(index, axis)] = x
+    else:
+        np.add.at(out, along(index, axis), x)
     return out
 
 
