@@ -989,3 +989,15 @@ def test_a_training_loop_returns_to_the_same_number_of_objects_after_every_step(
         del h
         counts.append(len(gc.get_objects()))
     assert len(set(counts[2:])) == 1, counts
+
+
+def test_a_leaf_that_is_complete_when_a_rule_raises_keeps_its_gradient():
+    def broken(g):
+        raise KeyError("rule")
+
+    bad = ad.op.elementwise("bad", x=broken, forward=lambda x: x * 1)
+    done, both, below = (ad.tensor(x, requires_grad=True) for x in (2.0, 3.0, 5.0))
+    with pytest.raises(KeyError, match="rule"):
+        (bad(below * both) * both * done).backward()
+    assert done.grad.item() == 45.0
+    assert below.grad is None and both.grad is None

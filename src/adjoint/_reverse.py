@@ -7,7 +7,7 @@ as raw arrays, or, with `create_graph`, as tensors with nodes of their own.
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from heapq import heappop, heappush
 from itertools import compress
 from typing import Any
@@ -65,58 +65,66 @@ def propagate(
     with recording(create_graph):
         for node, seed in seeds:
             contribute(node, seed)
-        while heap:
-            node = heappop(heap)[1]
-            g = grads.pop(node)
-            while True:  # one turn, unless the parent is certain to be the next to be popped
-                if node.extra is not None:
-                    g = arrived(node, g, create_graph, retain)
-                if watch and node in watch:
-                    watched(node, g)  # type: ignore[misc]
-                plan, parents = node.plan, node.parents
-                if plan is None:
-                    leaf(node, g)
-                    break
-                if only is not None:
-                    plan, parents = pruned(plan, node, only)
+        roots = list(grads)
+        try:
+            while heap:
+                node = heappop(heap)[1]
+                g = grads.pop(node)
+                while True:  # one turn, unless the parent is certain to be the next to be popped
+                    if node.extra is not None:
+                        g = arrived(node, g, create_graph, retain)
+                    if watch and node in watch:
+                        watched(node, g)  # type: ignore[misc]
+                    plan, parents = node.plan, node.parents
                     if plan is None:
+                        leaf(node, g)
                         break
-                saved = node.saved
-                if saved is RELEASED:
-                    raise_released(node)
-                if fast and plan.compiled is not None and type(g) is np.ndarray:
-                    out = plan.compiled[g.dtype](g, saved)
-                elif plan.output is not None:
-                    out = None
-                    collect(grads, heap, parents, plan.output, g)
-                else:
-                    out = pullback(plan, node, g, create_graph)
-                    if anomaly:
-                        check_gradients(node, plan, out)
-                if node.order < release_from:
-                    node.saved = RELEASED
-                if out is None:
+                    if only is not None:
+                        plan, parents = pruned(plan, node, only)
+                        if plan is None:
+                            break
+                    saved = node.saved
+                    if saved is RELEASED:
+                        raise_released(node)
+                    if fast and plan.compiled is not None and type(g) is np.ndarray:
+                        out = plan.compiled[g.dtype](g, saved)
+                    elif plan.output is not None:
+                        out = None
+                        collect(grads, heap, parents, plan.output, g)
+                    else:
+                        out = pullback(plan, node, g, create_graph)
+                        if anomaly:
+                            check_gradients(node, plan, out)
+                    if node.order < release_from:
+                        node.saved = RELEASED
+                    if out is None:
+                        break
+                    if not plan.single:
+                        for parent, part in zip(parents, out, strict=True):
+                            if part is None:
+                                continue
+                            shape = parent.shape
+                            if not shape or part.shape != shape or part.dtype is not parent.dtype:
+                                part = fitted(plan, parent, part)
+                            contribute(parent, part)
+                        break
+                    if (
+                        not parents.shape
+                        or out.shape != parents.shape
+                        or out.dtype is not parents.dtype
+                    ):
+                        out = fitted(plan, parents, out)
+                    if plain and (not heap or heap[0][0] > parents.order):
+                        node, g = parents, out
+                        continue
+                    contribute(parents, out)
                     break
-                if not plan.single:
-                    for parent, part in zip(parents, out, strict=True):
-                        if part is None:
-                            continue
-                        shape = parent.shape
-                        if not shape or part.shape != shape or part.dtype is not parent.dtype:
-                            part = fitted(plan, parent, part)
-                        contribute(parent, part)
-                    break
-                if (
-                    not parents.shape
-                    or out.shape != parents.shape
-                    or out.dtype is not parents.dtype
-                ):
-                    out = fitted(plan, parents, out)
-                if plain and (not heap or heap[0][0] > parents.order):
-                    node, g = parents, out
-                    continue
-                contribute(parents, out)
-                break
+        except BaseException:
+            for done in complete_leaves(roots, grads, node):
+                with suppress(Exception):  # the first error is the one to see
+                    g = grads[done]
+                    leaf(done, arrived(done, g, create_graph, retain) if done.extra else g)
+            raise
 
 
 def first_released(retain: bool) -> float:
@@ -379,3 +387,9 @@ def early_leaves(nodes: list[Node]) -> dict[Node, float]:
             if parent.plan is None:
                 order[parent] = max(order.get(parent, -math.inf), node.order + 0.5)
     return order
+
+
+def complete_leaves(roots: list[Node], grads: dict[Node, Any], failed: Node) -> list[Node]:
+    """The leaves that wait in `grads` to which neither `failed` nor an older node contributes."""
+    order = early_leaves(reachable(roots))
+    return [node for node in grads if order.get(node, math.inf) < failed.order]

@@ -321,12 +321,14 @@ def share(tensor: Tensor) -> Tensor:
 
 def check_like(function: str, tensor: Tensor, gradient: Tensor) -> None:
     """A gradient has its tensor's shape, dtype and device."""
-    what = f"{function}: the gradient is {describe(gradient)}, the tensor {describe(tensor)}; "
-    if gradient.data.shape != tensor.data.shape:
-        raise ShapeError(what + "their shapes must be equal")
-    if gradient.data.dtype != tensor.data.dtype:
-        raise DTypeError(what + "their dtypes must be equal")
-    if gradient.device != tensor.device:
+    given, own = gradient.data, tensor.data
+    if given.shape != own.shape or given.dtype != own.dtype:
+        error, what = (ShapeError, "shape") if given.shape != own.shape else (DTypeError, "dtype")
+        raise error(
+            f"{function}: the gradient is {describe(gradient)}, the tensor {describe(tensor)}; "
+            f"their {what}s must be equal"
+        )
+    if given.device != own.device:
         raise DeviceError(
             f"{function}: the gradient is on {gradient.device}, the tensor on {tensor.device}"
         )

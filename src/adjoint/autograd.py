@@ -220,6 +220,7 @@ def seed(
                 f"gradient of 1; reduce it with .sum() or .mean(), or pass {argument}="
             )
         gradient = full(shape=root.shape, value=1, dtype=root.data.dtype, device=root.device)
+        return root.node, gradient if create_graph else gradient.data
     if not isinstance(gradient, Tensor):
         raise DTypeError(f"{function}: {argument} must be a tensor, got {type(gradient).__name__}")
     check_like(function, root, gradient)

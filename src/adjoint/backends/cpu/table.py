@@ -74,11 +74,11 @@ def where(condition, x, y):
     if condition.size < 4096 or condition.dtype != bool or dtype.itemsize not in (4, 8):
         return np.where(condition, x, y)
     word = np.int32 if dtype.itemsize == 4 else np.int64
-    mask = np.negative(condition.view(np.int8), dtype=word)
+    chosen = condition.astype(word)  # 0 or 1
     x, y = x.view(word), y.view(word)
     if not y.ndim and not y:
-        return np.bitwise_and(x, mask, mask if mask.shape == x.shape else None).view(dtype)
-    return (y ^ ((x ^ y) & mask)).view(dtype)
+        return np.multiply(x, chosen, chosen if chosen.shape == x.shape else None).view(dtype)
+    return (y ^ ((x ^ y) * chosen)).view(dtype)
 
 
 @kernel
