@@ -23,7 +23,9 @@ def asarray(
 ) -> Tensor:
     """A tensor from numbers, nested lists, a NumPy array or a tensor; shares memory where it can.
 
-    Python floats become the default float dtype; everything else keeps its own.
+    Python floats become the default float dtype; everything else keeps its own. Where memory is
+    shared with a NumPy array, writing to that array later changes the tensor, and values that it
+    saved for backward too; `ad.tensor` copies.
 
     >>> ad.asarray([[1.0, 2.0], [3.0, 4.0]])
     tensor([[1., 2.],

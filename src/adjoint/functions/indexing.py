@@ -14,9 +14,8 @@ from .._modes import GRAD, TRACE, mode
 from .._tensor import Tensor, describe, journal, share
 from ..primitives import indexing, shapes
 from ..primitives.conversions import add_scaled
-from ..primitives.indexing import indexed_shape
 from ..primitives.reductions import broadcast_to
-from ..primitives.shapes import sliced_shape
+from ..primitives.shapes import indexed_shape
 from ._arguments import as_axis, as_tensor, host_array, reject
 
 
@@ -56,8 +55,6 @@ def parse(x: Tensor, index: Any) -> Index:
                 f"index {entry} is out of range for axis {axis} of a tensor of shape {x.shape}"
             )
         axis += axes_taken(entry)
-    if not arrays:
-        return Index(tuple(spec), (), sliced_shape(x.shape, tuple(spec)))
     array_shapes = tuple(a.data.shape for a in arrays)
     return Index(tuple(spec), tuple(arrays), indexed_shape(x.shape, tuple(spec), array_shapes))
 

@@ -6,33 +6,10 @@ An advanced index is a `spec`, a tuple of ints, slices, None and "array", and on
 
 from .. import op
 from .._dtypes import int64
-from .._shapes import Shape, broadcast_shapes
+from .._shapes import Shape
 from .creation import arange, full
 from .elementwise import equal, where
-from .shapes import reshape
-
-
-def indexed_shape(shape: Shape, spec: tuple, index_shapes: tuple[Shape, ...]) -> Shape:
-    """The shape of x[index], as NumPy has it.
-
-    Index arrays broadcast, and their axes stand where the first of them stood, or first of all if a
-    slice is between them. Ints count as arrays if there is one.
-    """
-    advanced = [k for k, e in enumerate(spec) if isinstance(e, (int, str))] if index_shapes else []
-    together = bool(advanced) and advanced == list(range(advanced[0], advanced[-1] + 1))
-    block = broadcast_shapes("index", list(index_shapes))
-    out: list[int] = [] if together or not advanced else list(block)
-    axis = 0
-    for k, entry in enumerate(spec):
-        if together and k == advanced[0]:
-            out.extend(block)
-        if entry is None:
-            out.append(1)
-            continue
-        if isinstance(entry, slice):
-            out.append(len(range(*entry.indices(shape[axis]))))
-        axis += 1
-    return (*out, *shape[axis:])
+from .shapes import indexed_shape, reshape
 
 
 def zeros_of(g, shape: Shape):

@@ -1,14 +1,23 @@
 """Movement ops: elements go to places that are known beforehand. All are linear."""
 
 from .. import op
+from .._shapes import Shape, broadcast_shapes
 
-Shape = tuple[int, ...]
 
+def indexed_shape(shape: Shape, spec: tuple, index_shapes: tuple[Shape, ...] = ()) -> Shape:
+    """The shape of x[index] for an index of ints, slices, None and "array", as NumPy has it.
 
-def sliced_shape(shape: Shape, index: tuple) -> Shape:
-    """The shape of x[index] for a basic index without ellipsis."""
-    out, axis = [], 0
-    for entry in index:
+    Index arrays broadcast, and their axes stand where the first of them stood, or first of all if a
+    slice is between them. Ints count as arrays if there is one.
+    """
+    advanced = [k for k, e in enumerate(spec) if isinstance(e, (int, str))] if index_shapes else []
+    together = bool(advanced) and advanced == list(range(advanced[0], advanced[-1] + 1))
+    block = broadcast_shapes("index", list(index_shapes))
+    out: list[int] = [] if together or not advanced else list(block)
+    axis = 0
+    for k, entry in enumerate(spec):
+        if together and k == advanced[0]:
+            out.extend(block)
         if entry is None:
             out.append(1)
             continue
@@ -88,7 +97,7 @@ slice_ = op.movement(
     "A part of the tensor, by a basic index without ellipsis.",
     attrs="index",
     linear=True,
-    shape=lambda x_shape, index: sliced_shape(x_shape, index),
+    shape=lambda x_shape, index: indexed_shape(x_shape, index),
     x=lambda g, x_shape, index: place(g, index=index, shape=x_shape),
 )
 place = op.movement(
