@@ -219,8 +219,8 @@ def seed(
                 f"{function}: the tensor has shape {root.shape}, and only a single number has a "
                 f"gradient of 1; reduce it with .sum() or .mean(), or pass {argument}="
             )
-        gradient = full(shape=root.shape, value=1, dtype=root.data.dtype, device=root.device)
-        return root.node, gradient if create_graph else gradient.data
+        one = full(shape=root.shape, value=1, dtype=root.data.dtype, device=root.device)
+        return root.node, one if create_graph else one.data
     if not isinstance(gradient, Tensor):
         raise DTypeError(f"{function}: {argument} must be a tensor, got {type(gradient).__name__}")
     check_like(function, root, gradient)
