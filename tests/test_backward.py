@@ -1268,3 +1268,13 @@ def test_without_detect_anomaly_infinities_pass():
     x = leaf(0.0)
     ad.sqrt(x).backward()
     assert values(x.grad) == np.inf
+
+
+def test_an_input_without_a_rule_gets_no_gradient():
+    scaled = ad.op.elementwise(
+        "scaled", inputs="x y", x=lambda g, y: g * y, forward=lambda x, y: x * y
+    )
+    x, y = leaf([2.0]), leaf([3.0])
+    grads = ad.gradients(scaled(x, y).sum())
+    assert grads[x].tolist() == [3.0] and y not in grads
+    assert not scaled(x.detach(), y).requires_grad

@@ -61,7 +61,8 @@ def declare(name: str, kind: str, doc: str, options: dict[str, Any]) -> Callable
 
 def dispatcher(op: Op) -> Callable[[Op], Callable[..., Any]]:
     """What makes the op's dispatcher: one specialised by arity where there is one."""
-    if not op.single_result or op.variadic or op.optional:
+    partly = op.differentiable and not all(map(op.has_rule, range(len(op.inputs))))
+    if not op.single_result or op.variadic or op.optional or partly:
         return _apply.general
     if op.kind in ("elementwise", "contraction") and not op.attributes:
         return {1: _apply.unary, 2: _apply.binary}.get(len(op.inputs), _apply.general)
