@@ -1,6 +1,5 @@
 """Reductions over axes, and functions along one axis."""
 
-import builtins
 import math
 from collections import namedtuple
 from typing import Any
@@ -24,13 +23,9 @@ def sum(
     >>> ad.sum(ad.asarray([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     tensor([4., 6.])
     """
-    if unknown:
-        reject("sum", unknown)
-    x = as_tensor("sum", x)
-    if dtype is not None:
-        x = cast(x, dtype=as_numpy(dtype))
-    x = widened(x)
-    return reductions.sum_(x, axis=as_axes("sum", axis, x.ndim), keepdims=keepdims)
+    x, axes = prepared("sum", x, axis, unknown)
+    x = widened(x) if dtype is None else cast(x, dtype=as_numpy(dtype))
+    return reductions.sum_(x, axis=axes, keepdims=keepdims)
 
 
 def mean(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
@@ -39,15 +34,12 @@ def mean(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -
     >>> ad.mean(ad.asarray([1.0, 2.0, 6.0]))
     tensor(3.)
     """
-    if unknown:
-        reject("mean", unknown)
-    x = as_float("mean", x)
-    axes = as_axes("mean", axis, x.ndim)
+    x, axes = prepared("mean", x, axis, unknown)
+    x = as_float(x)
     count = math.prod(x.shape[k] for k in axes)
     if x.data.dtype == float16.dtype:  # a sum overflows where the mean doesn't
         return cast(mean(cast(x, dtype=float32.dtype), axes, keepdims=keepdims), dtype=x.data.dtype)
-    total = reductions.sum_(x, axis=axes, keepdims=keepdims)
-    return total * (1 / count) if count else total / 0
+    return reductions.sum_(x, axis=axes, keepdims=keepdims) / count
 
 
 def var(
@@ -58,16 +50,12 @@ def var(
     >>> ad.var(ad.asarray([1.0, 2.0, 6.0]))
     tensor(4.6667)
     """
-    if unknown:
-        reject("var", unknown)
-    x = as_float("var", x)
-    axes = as_axes("var", axis, x.ndim)
+    x, axes = prepared("var", x, axis, unknown)
+    x = as_float(x)
     count = math.prod(x.shape[k] for k in axes)
     out = reductions.moments(x, axis=axes)[1]
     if correction:
-        out = out * (
-            count / builtins.max(count - correction, 0) if count > correction else math.nan
-        )
+        out = out * (count / (count - correction) if count > correction else math.nan)
     return out if keepdims else reshape(out, shape=dropped(x.shape, axes))
 
 
@@ -77,10 +65,7 @@ def max(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) ->
     >>> ad.max(ad.asarray([[1.0, 5.0], [3.0, 4.0]]), axis=1)
     tensor([5., 4.])
     """
-    if unknown:
-        reject("max", unknown)
-    x = as_tensor("max", x)
-    axes = as_axes("max", axis, x.ndim)
+    x, axes = prepared("max", x, axis, unknown)
     some_elements("max", x, axes)
     return reductions.max_(x, axis=axes, keepdims=keepdims)
 
@@ -109,10 +94,8 @@ def any(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) ->
     >>> ad.any(ad.asarray([False, True]))
     tensor(True)
     """
-    if unknown:
-        reject("any", unknown)
-    x = as_tensor("any", x)
-    return reductions.any_(x, axis=as_axes("any", axis, x.ndim), keepdims=keepdims)
+    x, axes = prepared("any", x, axis, unknown)
+    return reductions.any_(x, axis=axes, keepdims=keepdims)
 
 
 def all(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
@@ -121,10 +104,8 @@ def all(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) ->
     >>> ad.all(ad.asarray([False, True]))
     tensor(False)
     """
-    if unknown:
-        reject("all", unknown)
-    x = as_tensor("all", x)
-    return reductions.all_(x, axis=as_axes("all", axis, x.ndim), keepdims=keepdims)
+    x, axes = prepared("all", x, axis, unknown)
+    return reductions.all_(x, axis=axes, keepdims=keepdims)
 
 
 def cumulative_sum(x: Any, axis: int | None = None, **unknown: Any) -> Tensor:
@@ -151,7 +132,7 @@ def softmax(x: Any, axis: int = -1, **unknown: Any) -> Tensor:
     """
     if unknown:
         reject("softmax", unknown)
-    x = as_float("softmax", x)
+    x = as_float(as_tensor("softmax", x))
     return reductions.softmax(x, axis=as_axis("softmax", axis, x.ndim))
 
 
@@ -163,7 +144,7 @@ def log_softmax(x: Any, axis: int = -1, **unknown: Any) -> Tensor:
     """
     if unknown:
         reject("log_softmax", unknown)
-    x = as_float("log_softmax", x)
+    x = as_float(as_tensor("log_softmax", x))
     return reductions.log_softmax(x, axis=as_axis("log_softmax", axis, x.ndim))
 
 
@@ -185,14 +166,22 @@ def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True, **unknown: Any
     return TopK(*indexing.topk(x, k=count, axis=axis, largest=largest))
 
 
+def prepared(function: str, x: Any, axis: Axis, unknown: dict) -> tuple[Tensor, tuple[int, ...]]:
+    """The tensor and the axes to reduce."""
+    if unknown:
+        reject(function, unknown)
+    x = as_tensor(function, x)
+    return x, as_axes(function, axis, x.ndim)
+
+
 def widened(x: Tensor) -> Tensor:
     """Integers in the largest dtype of their kind, so that sums don't wrap around."""
     kind = x.data.dtype.kind
     return cast(x, dtype=(uint64 if kind == "u" else int64).dtype) if kind in "biu" else x
 
 
-def as_float(function: str, x: Any) -> Tensor:
-    x = as_tensor(function, x)
+def as_float(x: Tensor) -> Tensor:
+    """Integers in the default float."""
     return cast(x, dtype=Default.float) if x.data.dtype.kind in "iub" else x
 
 
