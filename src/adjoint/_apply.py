@@ -5,29 +5,20 @@ tensors of one dtype on one device, or a tensor and a Python number. Whatever th
 leaves to `coerced`, which converts, promotes and explains, and to `apply`, which is complete.
 """
 
-import functools
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from . import backends
-from ._dtypes import SCALAR_RANK, Default, canonical, of_scalar, promote, promote_scalar
-from ._errors import (
-    AdjointError,
-    AnomalyError,
-    ArgumentError,
-    DeviceError,
-    DTypeError,
-    IndexingError,
-    KeywordError,
-    TraceError,
-)
+from ._anomaly import check_finite
+from ._dtypes import SCALAR_RANK
+from ._errors import AdjointError, ArgumentError, DTypeError, IndexingError, KeywordError
 from ._expr import Expr
 from ._modes import ANOMALY, GRAD, SYMBOLIC, TRACE, mode
-from ._node import Joint, Node, extra, next_order
+from ._node import Joint, Node, next_order
 from ._op import Op, Projection
+from ._operands import as_operand, check_devices, promoted
 from ._shapes import infer_shapes
 from ._tensor import Tensor, describe, new_tensor, wrap
 
@@ -37,9 +28,6 @@ FLOATS, INTEGERS = cpu.FLOATS, cpu.INTEGERS
 
 # Raised on the fast path by operands that it isn't made for, and by kernels that refuse them.
 NOT_FAST = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
-
-# The op that casts, entered where it is declared: promotion is the one op that dispatch needs.
-casting: list[Callable] = []
 
 # What a kernel's errors are called when they reach the user.
 EXPLAINED = {TypeError: DTypeError, IndexError: IndexingError}
@@ -203,70 +191,6 @@ def coerced(op: Op, *inputs: Any, **attrs: Any) -> Any:
     return apply(op, operands, attrs)
 
 
-def as_operand(op: Op, position: int, operand: Any) -> Any:
-    """A tensor or a Python scalar, or None for an optional input."""
-    if isinstance(operand, Tensor) or type(operand) in SCALAR_RANK:
-        return operand
-    if isinstance(operand, (np.ndarray, np.generic)):
-        return lift(cpu.from_numpy(canonical(np.asarray(operand))))
-    if operand is None and op.input_name(position) in op.optional:
-        return None
-    raise DTypeError(
-        f"{op.name}: tensors and Python numbers are needed, got {type(operand).__name__}; "
-        "convert it with ad.asarray"
-    )
-
-
-def promoted(op: Op, operands: list) -> list:
-    """The operands, with those that promote together cast to their common dtype.
-
-    Python scalars stay, unless there is no tensor among them that could carry the dtype.
-    """
-    chosen = {
-        k for k, x in enumerate(operands) if x is not None and op.input_name(k) in op.promotes
-    }
-    if not chosen:
-        return operands
-    together = [operands[k] for k in sorted(chosen)]
-    dtype = common_dtype(op.name, together)
-    if op.floats and dtype.kind in "iub":
-        dtype = Default.float
-    if not any(isinstance(x, Tensor) for x in together):
-        device = next((x.device for x in operands if isinstance(x, Tensor)), "cpu")
-        return [constant(x, dtype, device) if k in chosen else x for k, x in enumerate(operands)]
-    return [to_dtype(x, dtype) if k in chosen else x for k, x in enumerate(operands)]
-
-
-def common_dtype(name: str, operands: list) -> np.dtype:
-    """The dtype that tensors and Python scalars promote to."""
-    dtypes = [x.data.dtype for x in operands if isinstance(x, Tensor)]
-    scalars = [x for x in operands if not isinstance(x, Tensor)]
-    dtype = (dtypes or [of_scalar(scalars[0])])[0]
-    for other in dtypes[1:]:
-        dtype = promote(name, dtype, other)
-    return functools.reduce(promote_scalar, scalars, dtype)
-
-
-def constant(value: Any, dtype: np.dtype, device: str = "cpu") -> Tensor:
-    """A 0-d tensor from a Python scalar."""
-    try:
-        array = np.array(value, dtype)
-    except OverflowError:
-        raise ArgumentError(f"{value!r} is out of range for {dtype}; use a larger dtype") from None
-    return lift(backends.backend(device).from_numpy(array))
-
-
-def lift(data: Any) -> Tensor:
-    """A tensor around new data; while a function is traced, a constant of the trace."""
-    return mode.trace.constant(data) if mode.word & TRACE else wrap(data)
-
-
-def to_dtype(operand: Any, dtype: np.dtype) -> Any:
-    if not isinstance(operand, Tensor) or operand.data.dtype is dtype:
-        return operand
-    return casting[0](operand, dtype=dtype)
-
-
 def apply(op: Op, inputs: Any, attrs: dict) -> Any:
     """Run an op on tensors (and Python scalars, or None where optional); record it."""
     word = mode.word
@@ -321,22 +245,6 @@ def scalar_dtype(op: Op, inputs: Any) -> Any:
     return next((x.data.dtype for x in promoting if isinstance(x, Tensor)), None)
 
 
-def check_devices(function: str, tensors: list[Tensor]) -> None:
-    """All tensors have values, and are on one device."""
-    for tensor in tensors:
-        if type(tensor.data) not in backends.LOADED and not mode.word & TRACE:
-            raise TraceError(
-                f"{function}: a traced value was used after its trace ended; return it from the "
-                "traced function"
-            )
-    devices = {tensor.device: tensor for tensor in tensors}
-    if len(devices) > 1:
-        what = " and ".join(f"{describe(x)} on {d}" for d, x in devices.items())
-        raise DeviceError(
-            f"{function}: all tensors must be on one device, got {what}; use x.to(...)"
-        )
-
-
 def record(op: Op, inputs: Any, raw: list, outputs: tuple[Tensor, ...], attrs: dict) -> None:
     """Give the outputs a node, if an input that has a rule has one."""
     nodes = [x.node if isinstance(x, Tensor) else None for x in inputs]
@@ -361,41 +269,3 @@ def record(op: Op, inputs: Any, raw: list, outputs: tuple[Tensor, ...], attrs: d
     node.outputs = [None] * count
     for position in range(count):
         outputs[position].node = node.output(position, Projection(op, position))
-
-
-def check_finite(op: Op, inputs: Any, outputs: tuple[Tensor, ...]) -> None:
-    """Under detect_anomaly: remember who called, and raise at the first NaN or infinity."""
-    source = user_line()
-    for name, out in zip(op.results, outputs, strict=True):
-        if out.node is not None:
-            extra(out.node).source = source
-            if out.node.plan.output is not None:
-                extra(out.node.parents).source = source
-        if not is_finite(out.data):
-            shapes = ", ".join(describe(x) if isinstance(x, Tensor) else repr(x) for x in inputs)
-            raise AnomalyError(
-                f"{op.name}({shapes}) gave {what_is_wrong(out.data)} in {name}, {describe(out)}\n"
-                f"  {source}"
-            )
-
-
-def is_finite(data: Any) -> bool:
-    if data.dtype.kind not in "fc" or type(data) not in backends.LOADED:
-        return True
-    return bool(np.isfinite(backends.LOADED[type(data)].to_numpy(data)).all())
-
-
-def what_is_wrong(data: Any) -> str:
-    return "NaN" if np.isnan(backends.LOADED[type(data)].to_numpy(data)).any() else "an infinity"
-
-
-def user_line() -> str:
-    """The innermost line of the call stack that isn't adjoint's own."""
-    import linecache
-
-    frame = sys._getframe()
-    own = __name__.partition(".")[0]
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == own:
-        frame = frame.f_back
-    name, line = frame.f_code.co_filename, frame.f_lineno
-    return f'File "{name}", line {line}: {linecache.getline(name, line).strip()}'

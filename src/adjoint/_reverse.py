@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from . import backends
-from ._apply import as_array, is_finite, what_is_wrong
+from ._anomaly import is_finite, what_is_wrong
+from ._apply import as_array
 from ._errors import AnomalyError, GradientError
 from ._modes import ANOMALY, GRAD, TRACE, mode
 from ._node import RELEASED, Node, registered

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ._apply import lift
 from ._dtypes import Default, as_numpy
 from ._errors import ArgumentError, DTypeError
+from ._operands import lift
 from ._tensor import Tensor, wrap
 from .functions._arguments import as_integer, as_shape
 from .functions.creation import ask_for_grad

@@ -6,9 +6,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._apply import lift
 from .._dtypes import SCALAR_RANK, as_numpy, canonical, of_scalar
 from .._errors import ArgumentError, DTypeError, KeywordError, ShapeError
+from .._operands import lift
 from .._tensor import Tensor
 
 VOCABULARY = {"dim": "axis", "keepdim": "keepdims", "dims": "axis"}

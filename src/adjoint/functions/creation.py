@@ -3,9 +3,9 @@
 from typing import Any
 
 from .. import backends
-from .._apply import lift
 from .._dtypes import Default, as_numpy, int64
 from .._errors import ArgumentError, DeviceError, DTypeError
+from .._operands import lift
 from .._tensor import Tensor
 from ..primitives import creation as ops
 from ..primitives.conversions import cast

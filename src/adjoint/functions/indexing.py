@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import backends
-from .._apply import check_devices, constant, lift, to_dtype
 from .._dtypes import RANK, SCALAR_RANK
 from .._errors import ArgumentError, DTypeError, GradientError, IndexingError, ShapeError
 from .._modes import GRAD, TRACE, mode
+from .._operands import check_devices, constant, lift, to_dtype
 from .._tensor import Tensor, describe, journal, share
 from ..primitives import indexing, shapes
 from ..primitives.conversions import add_scaled

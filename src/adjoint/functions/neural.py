@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .._apply import promoted
 from .._errors import ArgumentError, DTypeError, ShapeError
+from .._operands import promoted
 from .._tensor import Tensor
 from ..primitives import windows
 from ._arguments import as_pair, as_tensor

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._apply import promoted
 from .._errors import ArgumentError, DTypeError, ShapeError
+from .._operands import promoted
 from .._shapes import broadcast_shapes as shapes_broadcast
 from .._tensor import Tensor
 from ..primitives import reductions, shapes

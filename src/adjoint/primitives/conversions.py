@@ -1,7 +1,7 @@
 """Elementwise ops that functions with richer signatures wrap: `astype`, `clip`, `x.add_`."""
 
 from .. import op
-from .._apply import casting
+from .._operands import casting
 from .elementwise import logical_and, maximum, where
 
 cast = op.elementwise(

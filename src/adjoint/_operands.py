@@ -1,0 +1,99 @@
+"""What ops are given: operands of any kind become tensors of one dtype on one device."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import backends
+from ._dtypes import SCALAR_RANK, Default, canonical, of_scalar, promote, promote_scalar
+from ._errors import ArgumentError, DeviceError, DTypeError, TraceError
+from ._modes import TRACE, mode
+from ._op import Op
+from ._tensor import Tensor, describe, wrap
+
+cpu: Any = backends.backend("cpu")
+
+# The op that casts, entered where it is declared: promotion is the one op that dispatch needs.
+casting: list[Callable] = []
+
+
+def as_operand(op: Op, position: int, operand: Any) -> Any:
+    """A tensor or a Python scalar, or None for an optional input."""
+    if isinstance(operand, Tensor) or type(operand) in SCALAR_RANK:
+        return operand
+    if isinstance(operand, (np.ndarray, np.generic)):
+        return lift(cpu.from_numpy(canonical(np.asarray(operand))))
+    if operand is None and op.input_name(position) in op.optional:
+        return None
+    raise DTypeError(
+        f"{op.name}: tensors and Python numbers are needed, got {type(operand).__name__}; "
+        "convert it with ad.asarray"
+    )
+
+
+def promoted(op: Op, operands: list) -> list:
+    """The operands, with those that promote together cast to their common dtype.
+
+    Python scalars stay, unless there is no tensor among them that could carry the dtype.
+    """
+    chosen = {
+        k for k, x in enumerate(operands) if x is not None and op.input_name(k) in op.promotes
+    }
+    if not chosen:
+        return operands
+    together = [operands[k] for k in sorted(chosen)]
+    dtype = common_dtype(op.name, together)
+    if op.floats and dtype.kind in "iub":
+        dtype = Default.float
+    if not any(isinstance(x, Tensor) for x in together):
+        device = next((x.device for x in operands if isinstance(x, Tensor)), "cpu")
+        return [constant(x, dtype, device) if k in chosen else x for k, x in enumerate(operands)]
+    return [to_dtype(x, dtype) if k in chosen else x for k, x in enumerate(operands)]
+
+
+def common_dtype(name: str, operands: list) -> np.dtype:
+    """The dtype that tensors and Python scalars promote to."""
+    dtypes = [x.data.dtype for x in operands if isinstance(x, Tensor)]
+    scalars = [x for x in operands if not isinstance(x, Tensor)]
+    dtype = (dtypes or [of_scalar(scalars[0])])[0]
+    for other in dtypes[1:]:
+        dtype = promote(name, dtype, other)
+    return functools.reduce(promote_scalar, scalars, dtype)
+
+
+def constant(value: Any, dtype: np.dtype, device: str = "cpu") -> Tensor:
+    """A 0-d tensor from a Python scalar."""
+    try:
+        array = np.array(value, dtype)
+    except OverflowError:
+        raise ArgumentError(f"{value!r} is out of range for {dtype}; use a larger dtype") from None
+    return lift(backends.backend(device).from_numpy(array))
+
+
+def lift(data: Any) -> Tensor:
+    """A tensor around new data; while a function is traced, a constant of the trace."""
+    return mode.trace.constant(data) if mode.word & TRACE else wrap(data)
+
+
+def to_dtype(operand: Any, dtype: np.dtype) -> Any:
+    if not isinstance(operand, Tensor) or operand.data.dtype is dtype:
+        return operand
+    return casting[0](operand, dtype=dtype)
+
+
+def check_devices(function: str, tensors: list[Tensor]) -> None:
+    """All tensors have values, and are on one device."""
+    for tensor in tensors:
+        if type(tensor.data) not in backends.LOADED and not mode.word & TRACE:
+            raise TraceError(
+                f"{function}: a traced value was used after its trace ended; return it from the "
+                "traced function"
+            )
+    devices = {tensor.device: tensor for tensor in tensors}
+    if len(devices) > 1:
+        what = " and ".join(f"{describe(x)} on {d}" for d, x in devices.items())
+        raise DeviceError(
+            f"{function}: all tensors must be on one device, got {what}; use x.to(...)"
+        )
