@@ -16,8 +16,8 @@ from ._errors import ArgumentError, DTypeError
 from ._operands import lift
 from ._tensor import Tensor, wrap
 from .functions._arguments import as_integer, as_shape
+from .functions.assignment import rebind
 from .functions.creation import ask_for_grad
-from .functions.indexing import rebind
 from .functions.shapes import concat, reshape
 from .primitives.conversions import cast
 from .primitives.creation import random_bits

@@ -6,9 +6,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._dtypes import SCALAR_RANK, as_numpy, canonical, of_scalar
+from .._dtypes import RANK, SCALAR_RANK, as_numpy, canonical, of_scalar
 from .._errors import ArgumentError, DTypeError, KeywordError, ShapeError
-from .._operands import lift
+from .._operands import check_devices, constant, lift, to_dtype
 from .._tensor import Tensor
 
 VOCABULARY = {"dim": "axis", "keepdim": "keepdims", "dims": "axis"}
@@ -33,6 +33,20 @@ def as_tensor(function: str, x: Any) -> Tensor:
     raise DTypeError(
         f"{function}: a tensor is needed, got {type(x).__name__}; convert it with ad.asarray"
     )
+
+
+def as_tensor_like(function: str, x: Tensor, value: Any) -> Tensor:
+    """A tensor of x's dtype, on x's device; what isn't of a smaller or the same kind is refused."""
+    if type(value) in SCALAR_RANK and SCALAR_RANK[type(value)] <= RANK[x.data.dtype.kind]:
+        return constant(value, x.data.dtype)
+    value = as_tensor(function, value)
+    if RANK[value.data.dtype.kind] > RANK[x.data.dtype.kind]:
+        raise DTypeError(
+            f"{function}: {value.dtype.name} values don't fit into a tensor of {x.dtype.name}; "
+            "cast one of them with ad.astype"
+        )
+    check_devices(function, [x, value])
+    return to_dtype(value, x.data.dtype)
 
 
 def host_array(obj: Any, dtype: np.dtype | None, copy: bool | None) -> np.ndarray:

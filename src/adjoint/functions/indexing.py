@@ -1,22 +1,16 @@
-"""Reading and writing parts of tensors: x[index], x[index] = v, x.at[index], take, scatter."""
+"""Reading parts of tensors by position: x[index], take, nonzero, and scatter, their adjoint."""
 
-import math
 import operator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import backends
-from .._dtypes import RANK, SCALAR_RANK
-from .._errors import ArgumentError, DTypeError, GradientError, IndexingError, ShapeError
-from .._modes import GRAD, TRACE, mode
-from .._operands import check_devices, constant, lift, to_dtype
-from .._tensor import Tensor, describe, journal, share
+from .._errors import ArgumentError, IndexingError, ShapeError
+from .._operands import lift
+from .._tensor import Tensor, describe
 from ..primitives import indexing, shapes
-from ..primitives.conversions import add_scaled
-from ..primitives.reductions import broadcast_to
 from ..primitives.shapes import indexed_shape
-from ._arguments import as_axis, as_tensor, host_array, reject
+from ._arguments import as_axis, as_tensor, as_tensor_like, host_array, reject
 
 
 class Index(NamedTuple):
@@ -130,178 +124,6 @@ def in_range(x: Tensor, function: Any, *args: Any, **attrs: Any) -> Tensor:
     except IndexError as error:
         reason = str(error).rpartition("): ")[2]
         raise IndexingError(f"{reason} (tensor of shape {x.shape})") from None
-
-
-def setitem(x: Tensor, index: Any, value: Any) -> None:
-    """x[index] = value: changes this tensor object only, and is differentiable in both."""
-    recorded = writable("assignment", x, value)
-    if index is Ellipsis:
-        value = as_value("assignment", x, value, x.data.shape)
-        # Tensors are values, so sharing the memory is as good as a copy. A recorded one is a new
-        # tensor all the same: an op of its own tells it from `value`.
-        rebind(x, shapes.reshape(value, shape=value.shape) if recorded else value)
-        return
-    spec, arrays, shape = parse(x, index)
-    value = as_value("assignment", x, value, shape)
-    if recorded or mode.word & TRACE:
-        rebind(x, in_range(x, indexing.assign, x, value, *arrays, spec=spec))
-    else:
-        write(x, value, spec, arrays)
-
-
-def write(x: Tensor, value: Tensor, spec: tuple, arrays: tuple[Tensor, ...]) -> None:
-    """Put values into x's own memory if nobody else can see it, else into a copy."""
-    module: Any = backends.LOADED[type(x.data)]
-    if not module.exclusive(x.data, 1):
-        x.data = module.copy(x.data)
-    in_range(x, module.write, x.data, value.data, spec, [array.data for array in arrays])
-
-
-def writable(function: str, x: Tensor, *values: Any) -> bool:
-    """Whether a change of x is recorded; raises where it isn't allowed."""
-    grad = mode.word & GRAD
-    if grad and x.node is not None and x.is_leaf:
-        raise GradientError(
-            f"{function}: this tensor is a leaf that requires grad, so changing it here would lose "
-            "its gradient; do it under ad.no_grad(), or on a copy: y = x * 1"
-        )
-    if not grad and not x.is_leaf:
-        raise GradientError(
-            f"{function}: under no_grad a tensor that was computed with gradients can't be "
-            "changed: its graph would be wrong; use x.detach()"
-        )
-    operands = (x, *values)
-    return bool(grad) and any(isinstance(v, Tensor) and v.node is not None for v in operands)
-
-
-def as_value(function: str, x: Tensor, value: Any, shape: tuple[int, ...]) -> Tensor:
-    """What is written, in x's dtype and in the shape of the place."""
-    value = as_tensor_like(function, x, value)
-    if value.data.shape == shape:
-        return value
-    extra = value.ndim - len(shape)
-    if extra > 0 and math.prod(value.shape[:extra]) == 1:
-        value = shapes.reshape(value, shape=value.shape[extra:])
-    fits = value.ndim <= len(shape) and all(
-        n in (1, m) for n, m in zip(reversed(value.shape), reversed(shape), strict=False)
-    )
-    if not fits:
-        raise ShapeError(f"{function}: a value of shape {value.shape} doesn't fit into {shape}")
-    return broadcast_to(value, shape=shape)
-
-
-def as_tensor_like(function: str, x: Tensor, value: Any) -> Tensor:
-    """A tensor of x's dtype, on x's device; what isn't of a smaller or the same kind is refused."""
-    if type(value) in SCALAR_RANK and SCALAR_RANK[type(value)] <= RANK[x.data.dtype.kind]:
-        return constant(value, x.data.dtype)
-    value = as_tensor(function, value)
-    if RANK[value.data.dtype.kind] > RANK[x.data.dtype.kind]:
-        raise DTypeError(
-            f"{function}: {value.dtype.name} values don't fit into a tensor of {x.dtype.name}; "
-            "cast one of them with ad.astype"
-        )
-    check_devices(function, [x, value])
-    return to_dtype(value, x.data.dtype)
-
-
-def rebind(x: Tensor, result: Tensor) -> None:
-    """Let x be the result from now on. A leaf stays the leaf it is."""
-    journal(x)
-    x.data = share(result).data
-    if mode.word & GRAD:
-        x.node = result.node
-
-
-def inplace(function: Any) -> Any:
-    """The in-place form of a binary operator: x += y."""
-    name = f"in-place {function.op.name}"
-
-    def operate(x: Tensor, y: Any) -> Tensor:
-        recorded = writable(name, x, y)
-        module = None if recorded else overwritable(x, y)
-        if module is None or not module.compute_into(
-            x.data, function.op.kernels[type(x.data)], y.data
-        ):
-            replace(name, x, function(x, y))
-        return x
-
-    return operate
-
-
-def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
-    """x += alpha * y in one pass, as optimizers do it; returns x.
-
-    >>> x = ad.asarray([1.0, 2.0])
-    >>> x.add_(ad.asarray([10.0, 10.0]), alpha=0.5)
-    tensor([6., 7.])
-    """
-    recorded = writable("add_", x, y)
-    module = None if recorded else overwritable(x, y)
-    if module is None:
-        replace("add_", x, add_scaled(x, y, alpha=alpha))
-    else:
-        module.axpy(x.data, y.data, alpha)
-    return x
-
-
-def overwritable(x: Tensor, y: Any) -> Any:
-    """x's backend, if a result may be computed from x and y into x's own memory, else None."""
-    if not isinstance(y, Tensor) or y.data.shape != x.data.shape or mode.word & TRACE:
-        return None
-    if y.data.dtype is not x.data.dtype or x.data.dtype.kind != "f":
-        return None
-    if type(y.data) is not type(x.data):
-        return None
-    module: Any = backends.LOADED.get(type(x.data))
-    return module if module and y.data is not x.data and module.exclusive(x.data, 1) else None
-
-
-def replace(function: str, x: Tensor, result: Tensor) -> None:
-    """Let x be the result of an in-place operation, which keeps its shape and dtype."""
-    if result.data.shape != x.data.shape:
-        raise ShapeError(
-            f"{function}: the result has shape {result.shape}, the tensor {x.shape}; it can't grow "
-            "in place"
-        )
-    rebind(x, as_tensor_like(function, x, result))
-
-
-class At:
-    """`x.at[index]`: new tensors with a part changed."""
-
-    def __init__(self, x: Tensor) -> None:
-        self._x = x
-
-    def __getitem__(self, index: Any) -> "Place":
-        return Place(self._x, index)
-
-
-class Place:
-    """A part of a tensor, to be changed in a copy."""
-
-    def __init__(self, x: Tensor, index: Any) -> None:
-        self._x = x
-        self._index = parse(x, index)
-
-    def set(self, value: Any) -> Tensor:
-        """The tensor with `value` here; where an index occurs twice the last value stays.
-
-        >>> ad.zeros(3).at[1].set(5.0)
-        tensor([0., 5., 0.])
-        """
-        x, (spec, arrays, shape) = self._x, self._index
-        value = as_value("at.set", x, value, shape)
-        return in_range(x, indexing.assign, x, value, *arrays, spec=spec)
-
-    def add(self, value: Any) -> Tensor:
-        """The tensor with `value` added here, once for each time an index occurs.
-
-        >>> ad.zeros(3).at[[1, 1]].add(5.0)
-        tensor([ 0., 10.,  0.])
-        """
-        x, (spec, arrays, shape) = self._x, self._index
-        value = as_value("at.add", x, value, shape)
-        return x + in_range(x, indexing.scatter, value, *arrays, spec=spec, shape=x.shape)
 
 
 def take(x: Any, indices: Any, axis: int | None = None, **unknown: Any) -> Tensor:

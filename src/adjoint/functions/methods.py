@@ -8,11 +8,12 @@ import numpy as np
 from .. import autograd
 from .._apply import FLOATS
 from .._dtypes import SCALAR_RANK
+from .._errors import ShapeError
 from .._expr import Expr
 from .._modes import GRAD, mode
 from .._tensor import Tensor, wrap
 from ..primitives import elementwise as ops
-from . import contractions, elementwise, indexing, reductions, shapes
+from . import assignment, contractions, elementwise, indexing, reductions, shapes
 
 BINARY: dict[str, Callable] = {
     "add": ops.add,
@@ -68,9 +69,9 @@ METHODS: dict[str, Callable] = {
     "sum": reductions.sum,
     "topk": reductions.topk,
     "var": reductions.var,
-    "add_": indexing.add_,
+    "add_": assignment.add_,
     "__getitem__": indexing.getitem,
-    "__setitem__": indexing.setitem,
+    "__setitem__": assignment.setitem,
 }
 
 
@@ -99,14 +100,12 @@ def comparable(function: Callable) -> Callable:
 def transposed(x: Tensor) -> Tensor:
     """The transpose of a matrix."""
     if x.ndim != 2:
-        raise indexing.ShapeError(
-            f"T: for matrices; shape is {x.shape}: use x.mT or ad.permute_dims"
-        )
+        raise ShapeError(f"T: for matrices; shape is {x.shape}: use x.mT or ad.permute_dims")
     return shapes.transpose(x)
 
 
 PROPERTIES: dict[str, Any] = {
-    "at": property(indexing.At, doc="x.at[index].set(v) and .add(v)."),
+    "at": property(assignment.At, doc="x.at[index].set(v) and .add(v)."),
     "T": property(transposed),
     "mT": property(shapes.matrix_transpose),
 }
@@ -126,7 +125,7 @@ def bind() -> None:
         setattr(Tensor, name, comparable(function))
         setattr(Expr, name, function)
     for name, function in INPLACE.items():
-        setattr(Tensor, f"__i{name}__", indexing.inplace(function))
+        setattr(Tensor, f"__i{name}__", assignment.inplace(function))
     for name, function in METHODS.items():
         setattr(Tensor, name, function)
     for name, value in PROPERTIES.items():
