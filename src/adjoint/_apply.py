@@ -158,7 +158,7 @@ def attributed(op: Op) -> Callable[..., Tensor]:
             out = as_array(kernels[type(data)](data, **attrs))
         except NOT_FAST:
             return checked(op, (x,), attrs)
-        if node is None or not word or not differentiable:
+        if node is None or not word or not differentiable or out.dtype.kind != "f":
             return wrap(out)
         if plan is None:
             plan = op.plan((True,))
@@ -175,6 +175,8 @@ def general(op: Op) -> Callable[..., Any]:
 
 def checked(op: Op, inputs: tuple, attrs: dict) -> Any:
     """Apply an op after checking its attributes; elementwise operands may be of any kind."""
+    if op.optional:
+        inputs = (*inputs, *(None for _ in op.inputs[len(inputs) :]))
     if attrs.keys() != op.attributes:
         raise KeywordError(
             f"{op.name}: its attributes are {sorted(op.attributes)}, got {sorted(attrs)}"
@@ -229,7 +231,21 @@ def execute(op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
         if op.forward or op.own_kernels or isinstance(error, AdjointError):
             raise
         raise explained(op, inputs, error) from None
-    return raw, (results,) if op.single_result else results
+    results = (results,) if op.single_result else results
+    if op.forward or op.own_kernels:
+        check_results(op, results, arrays)
+    return raw, results
+
+
+def check_results(op: Op, results: Any, arrays: type) -> None:
+    """What a user's kernel or forward returned fits the declaration."""
+    names = ", ".join(op.results)
+    if not isinstance(results, (tuple, list)) or len(results) != len(op.results):
+        raise ArgumentError(f"op {op.name}: its results are {names}, but it returned {results!r}")
+    for name, result in zip(op.results, results, strict=True):
+        if not isinstance(as_array(result), arrays):
+            kind = type(result).__name__
+            raise DTypeError(f"op {op.name}: {name} is a {kind}, expected {arrays.__name__}")
 
 
 def explained(op: Op, inputs: Any, error: Exception) -> AdjointError:

@@ -49,6 +49,14 @@ def has_constants(value: Any) -> bool:
     return any((isinstance(arg, Expr) and arg.static) or has_constants(arg) for arg in value.args)
 
 
+def is_expression(value: Any) -> bool:
+    """Whether a value is made of symbols and Python scalars only."""
+    if not isinstance(value, Expr):
+        return False
+    scalars = (bool, int, float, complex, type(None))
+    return all(type(arg) in scalars or is_expression(arg) for arg in value.args)
+
+
 class Writer:
     """Writes expressions as lines of Python, equal subexpressions once."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import backends
 from ._errors import ArgumentError, TraceError
-from ._expr import Expr, PerDType, compile_expressions, has_constants, symbol
+from ._expr import PerDType, compile_expressions, has_constants, is_expression, symbol
 from ._modes import no_grad, symbolic
 from ._tensor import Tensor, wrap
 
@@ -170,25 +170,32 @@ class Kernels(dict):
 def from_forward(op: Op, backend: Any) -> Callable:
     """A kernel from a forward that is written in adjoint ops."""
     forward: Any = op.forward
-    if op.kind != "elementwise":
 
-        def run(*inputs: Any, **attrs: Any) -> Any:
-            tensors = [wrap(x) if isinstance(x, backend.Array) else x for x in inputs]
-            with no_grad():
-                out = forward(*tensors, **attrs)
-            return out.data if isinstance(out, Tensor) else tuple(part.data for part in out)
-
-        return run
+    def run(*inputs: Any, **attrs: Any) -> Any:
+        tensors = [wrap(x) if isinstance(x, backend.Array) else x for x in inputs]
+        with no_grad():
+            out = forward(*tensors, **attrs)
+        return out.data if isinstance(out, Tensor) else tuple(part.data for part in out)
 
     names = parameters(forward)
-    with symbolic():
-        output = forward(*(symbol(name, name in op.attributes) for name in names))
+    if op.kind != "elementwise" or op.variadic or not op.single_result:
+        return run
+    try:
+        with symbolic():
+            output = forward(*(symbol(name, name in op.attributes) for name in names))
+    except Exception:
+        return run
+    if not is_expression(output):
+        return run
     compiled = compiled_per_dtype(", ".join(names), [], [output], backend)
 
-    def run_elementwise(*inputs: Any, **attrs: Any) -> Any:
-        return compiled[inputs[0].dtype](*inputs, **attrs)
+    def run_compiled(*inputs: Any, **attrs: Any) -> Any:
+        dtype = inputs[0].dtype
+        if dtype.kind != "f" or any(getattr(x, "dtype", None) is not dtype for x in inputs):
+            return run(*inputs, **attrs)  # constants have no one dtype: leave it to promotion
+        return compiled[dtype](*inputs, **attrs)
 
-    return run_elementwise
+    return run_compiled
 
 
 class Plan:
@@ -311,11 +318,24 @@ class Plan:
             return None
         if self.op.kind != "elementwise" and any(map(has_constants, outputs)):
             return None
-        if not all(isinstance(out, Expr) for out in outputs):
+        if not all(map(is_expression, outputs)):
             return None
         saved = self.names[0] if len(self.names) == 1 else "saved"
-        unpack = [f"{', '.join(self.names)} = saved"] if len(self.names) > 1 else []
-        return compiled_per_dtype(f"g, {saved}", unpack, outputs, backends.backend("cpu"))
+        lines = [f"{', '.join(self.names)} = saved"] if len(self.names) > 1 else []
+        lines += [
+            f"if {name}.dtype is not g.dtype and {name}.dtype.kind != 'b': return NotImplemented"
+            for name in self.of_another_dtype()
+        ]
+        return compiled_per_dtype(f"g, {saved}", lines, outputs, backends.backend("cpu"))
+
+    def of_another_dtype(self) -> list[str]:
+        """Arrays that may have another dtype than g: constants and promotion are in doubt then."""
+        op = self.op
+        if op.kind != "elementwise":
+            return []
+        if op.dtype is None:
+            return [name for name in self.names if name in op.inputs and name not in op.promotes]
+        return [name for name in self.names if name in op.inputs or name in op.results]
 
 
 def compiled_per_dtype(signature: str, unpack: list[str], outputs: list, backend: Any) -> PerDType:

@@ -74,6 +74,8 @@ def propagate(
                 while True:  # one turn, unless the parent is certain to be the next to be popped
                     if node.extra is not None:
                         g = arrived(node, g, create_graph, retain)
+                    if anomaly:
+                        check_total(node, g)
                     if watch and node in watch:
                         watched(node, g)  # type: ignore[misc]
                     plan, parents = node.plan, node.parents
@@ -87,12 +89,13 @@ def propagate(
                     saved = node.saved
                     if saved is RELEASED:
                         raise_released(node)
+                    out = NotImplemented
                     if fast and plan.compiled is not None and type(g) is np.ndarray:
                         out = plan.compiled[g.dtype](g, saved)
-                    elif plan.output is not None:
+                    if plan.output is not None:
                         out = None
                         collect(grads, heap, parents, plan.output, g)
-                    else:
+                    elif out is NotImplemented:
                         out = pullback(plan, node, g, create_graph)
                         if anomaly:
                             check_gradients(node, plan, out)
@@ -121,7 +124,8 @@ def propagate(
                     contribute(parents, out)
                     break
         except BaseException:
-            for done in complete_leaves(roots, grads, node):
+            failed = order.get(node, node.order) if order else node.order
+            for done in complete_leaves(roots, grads, failed):
                 with suppress(Exception):  # the first error is the one to see
                     g = grads[done]
                     leaf(done, arrived(done, g, create_graph, retain) if done.extra else g)
@@ -154,7 +158,7 @@ def add_in_place(grads: dict[Node, Any], node: Node, g: Any) -> Any:
     if type(g) is not np.ndarray:
         return add_unrecorded(grads, node, g)
     former = grads.pop(node)
-    if former.nbytes > 8192 and cpu.exclusive(former, 1):
+    if former.nbytes > 8192 and former.strides == g.strides and cpu.exclusive(former, 1):
         return np.add(former, g, former)
     return as_array(np.add(former, g))
 
@@ -309,6 +313,18 @@ def check_gradients(node: Node, plan: Plan, out: Any) -> None:
             )
 
 
+def check_total(node: Node, g: Any) -> None:
+    """Under detect_anomaly: raise where finite contributions add up to, or a hook returned, a NaN
+    or an infinity."""
+    for part in g if isinstance(g, list) else [g]:
+        raw = part.data if isinstance(part, Tensor) else part
+        if raw is not None and not is_finite(raw):
+            raise AnomalyError(
+                f"the total gradient of the result of {node.name} (shape {node.shape}) has "
+                f"{what_is_wrong(raw)}"
+            )
+
+
 def fitted(plan: Any, parent: Node, g: Any) -> Any:
     """A contribution in its parent's shape: the one place where broadcasting is undone."""
     shape, dtype = parent.shape, parent.dtype
@@ -390,7 +406,7 @@ def early_leaves(nodes: list[Node]) -> dict[Node, float]:
     return order
 
 
-def complete_leaves(roots: list[Node], grads: dict[Node, Any], failed: Node) -> list[Node]:
-    """The leaves that wait in `grads` to which neither `failed` nor an older node contributes."""
+def complete_leaves(roots: list[Node], grads: dict[Node, Any], failed: float) -> list[Node]:
+    """The leaves that wait in `grads` for no node that comes at the heap key `failed` or later."""
     order = early_leaves(reachable(roots))
-    return [node for node in grads if order.get(node, math.inf) < failed.order]
+    return [node for node in grads if order.get(node, math.inf) < failed]

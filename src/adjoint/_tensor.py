@@ -224,6 +224,9 @@ class Tensor:
             )
         return self._host("item").item()
 
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.size == 1 else format(str(self), spec)
+
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers."""
         return self._host("tolist").tolist()

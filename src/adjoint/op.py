@@ -8,7 +8,8 @@ an output's or `aux` value's name; `x_shape`, `x_dtype` metadata of the input x;
 a `*xs` input; a static attribute of the call.
 
 Rules call adjoint functions and operators only, and are linear in `g`. Then gradients of every
-order, every device and tracing work.
+order, every device and tracing work. A rule is compiled when it is first needed: what it takes from
+outside, other than its parameters, is fixed from then on.
 
 >>> cube = ad.op.elementwise("cube", x=lambda g, x: 3 * g * x * x, forward=lambda x: x * x * x)
 >>> x = ad.tensor(2.0, requires_grad=True)
@@ -62,6 +63,7 @@ def declare(name: str, kind: str, doc: str, options: dict[str, Any]) -> Callable
 def dispatcher(op: Op) -> Callable[[Op], Callable[..., Any]]:
     """What makes the op's dispatcher: one specialised by arity where there is one."""
     partly = op.differentiable and not all(map(op.has_rule, range(len(op.inputs))))
+    partly = partly or (op.differentiable and op.dtype is not None)
     if not op.single_result or op.variadic or op.optional or partly:
         return _apply.general
     if op.kind in ("elementwise", "contraction") and not op.attributes:

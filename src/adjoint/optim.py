@@ -27,13 +27,20 @@ class SGD:
         momentum: float = 0.0,
         weight_decay: float = 0.0,
     ) -> None:
-        self.params = list(params)
+        if isinstance(params, Tensor):
+            raise ArgumentError("SGD: params must be a list of tensors, got one tensor")
+        if lr < 0 or momentum < 0 or weight_decay < 0:
+            raise ArgumentError(
+                f"SGD: none may be negative: lr={lr}, momentum={momentum}, "
+                f"weight_decay={weight_decay}"
+            )
+        self.params = list(dict.fromkeys(params))
         self.lr = lr
         self.momentum = momentum
         self.weight_decay = weight_decay
         if not self.params or not all(isinstance(p, Tensor) and p.is_leaf for p in self.params):
             raise ArgumentError("SGD: params must be leaves, at least one")
-        self.velocities = [zeros_like(p) for p in self.params] if momentum else []
+        self.velocities = [zeros_like(p) for p in self.params] if momentum else None
 
     @no_grad()
     def step(self) -> None:
@@ -44,7 +51,7 @@ class SGD:
                 continue
             if self.weight_decay:
                 g = g + self.weight_decay * p
-            if self.momentum:
+            if self.velocities is not None:
                 velocity = self.velocities[k]
                 velocity[...] = self.momentum * velocity + g
                 g = velocity

@@ -4,8 +4,9 @@ import math
 from typing import Any
 
 from .. import backends
-from .._errors import GradientError, ShapeError
-from .._modes import GRAD, TRACE, mode
+from .._errors import DTypeError, GradientError, ShapeError
+from .._modes import ANOMALY, GRAD, TRACE, mode
+from .._node import extra
 from .._tensor import Tensor, journal, share
 from ..primitives import indexing, shapes
 from ..primitives.conversions import add_scaled
@@ -17,7 +18,7 @@ from .indexing import in_range, parse
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value: changes this tensor object only, and is differentiable in both."""
     recorded = writable("assignment", x, value)
-    if index is Ellipsis:
+    if index is Ellipsis and not mode.word & ANOMALY:
         value = as_value("assignment", x, value, x.data.shape)
         # Tensors are values, so sharing the memory is as good as a copy. A recorded one is a new
         # tensor all the same: an op of its own tells it from `value`.
@@ -25,7 +26,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         return
     spec, arrays, shape = parse(x, index)
     value = as_value("assignment", x, value, shape)
-    if recorded or mode.word & TRACE:
+    if recorded or mode.word & (TRACE | ANOMALY):
         rebind(x, in_range(x, indexing.assign, x, value, *arrays, spec=spec))
     else:
         write(x, value, spec, arrays)
@@ -77,7 +78,9 @@ def rebind(x: Tensor, result: Tensor) -> None:
     journal(x)
     x.data = share(result).data
     if mode.word & GRAD:
-        x.node = result.node
+        former, x.node = x.node, result.node
+        if former is not None and former.extra is not None and x.node is not None:
+            extra(x.node).retains, former.extra.retains = former.extra.retains, None
 
 
 def inplace(function: Any) -> Any:
@@ -104,6 +107,8 @@ def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     tensor([6., 7.])
     """
     recorded = writable("add_", x, y)
+    if isinstance(alpha, float) and x.data.dtype.kind in "iub":
+        raise DTypeError(f"add_: alpha={alpha} doesn't go with a tensor of {x.dtype.name}")
     module = None if recorded else overwritable(x, y)
     if module is None:
         replace("add_", x, add_scaled(x, y, alpha=alpha))
@@ -114,7 +119,9 @@ def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
 
 def overwritable(x: Tensor, y: Any) -> Any:
     """x's backend, if a result may be computed from x and y into x's own memory, else None."""
-    if not isinstance(y, Tensor) or y.data.shape != x.data.shape or mode.word & TRACE:
+    if not isinstance(y, Tensor) or y.data.shape != x.data.shape:
+        return None
+    if mode.word & (TRACE | ANOMALY):
         return None
     if y.data.dtype is not x.data.dtype or x.data.dtype.kind != "f":
         return None

@@ -111,7 +111,7 @@ sigmoid = op.elementwise(
 
 sign = op.elementwise("sign", "-1, 0 or 1.", "-3.0 -> -1.", x=lambda g: where(False, g, 0))
 abs = op.elementwise("abs", "Absolute value.", "-3.0 -> 3.", x=lambda g, x: g * sign(x))
-relu = op.elementwise("relu", "max(x, 0).", "-3.0 -> 0.", x=lambda g, out: where(out > 0, g, 0))
+relu = op.elementwise("relu", "max(x, 0).", "-3.0 -> 0.", x=lambda g, out: where(out <= 0, 0, g))
 maximum = op.elementwise(
     "maximum",
     "The larger of x and y; equals share the gradient.",

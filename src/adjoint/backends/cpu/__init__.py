@@ -65,7 +65,7 @@ def exclusive(array: np.ndarray, holders: int) -> bool:
     if type(array) is not np.ndarray or sys.getrefcount(array) > FLOOR + holders:
         return False
     flags = array.flags
-    if not flags.writeable:
+    if not flags.writeable or not flags.c_contiguous:  # layout must not depend on sharing
         return False
     return flags.owndata if array.base is None else base_is_free(array)
 
@@ -112,7 +112,7 @@ def write(array: np.ndarray, value: np.ndarray, spec: tuple, indices: list) -> N
 
 def compute_into(array: np.ndarray, kernel: Any, other: np.ndarray) -> bool:
     """array = kernel(array, other) in place, where the kernel is a ufunc."""
-    if isinstance(kernel, np.ufunc):
+    if isinstance(kernel, np.ufunc) and array.strides == other.strides:
         kernel(array, other, array)
         return True
     return False

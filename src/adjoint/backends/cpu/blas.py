@@ -36,7 +36,7 @@ def axpy_function(dtype: np.dtype) -> Callable | None:
 
 def axpy(y: np.ndarray, x: np.ndarray, alpha: float) -> None:
     """y += alpha * x in place, for arrays of one shape and dtype."""
-    flat = y.flags.c_contiguous and x.flags.c_contiguous and y.size >= LEAST
+    flat = y.flags.c_contiguous and x.flags.c_contiguous and y.size >= LEAST and alpha != 0
     function = axpy_function(y.dtype) if flat and y.dtype.str[1:] in ("f4", "f8") else None
     if function is None:
         np.add(y, np.multiply(x, np.array(alpha, y.dtype)), y)

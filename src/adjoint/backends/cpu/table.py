@@ -76,6 +76,8 @@ def where(condition, x, y):
     word = np.int32 if dtype.itemsize == 4 else np.int64
     chosen = condition.astype(word)  # 0 or 1
     x, y = x.view(word), y.view(word)
+    if not x.ndim and not x:
+        x, y, chosen = y, x, 1 - chosen
     if not y.ndim and not y:
         return np.multiply(x, chosen, chosen if chosen.shape == x.shape else None).view(dtype)
     return (y ^ ((x ^ y) * chosen)).view(dtype)
@@ -130,8 +132,9 @@ def argmax(x, *, axis, keepdims):
 @kernel
 def cumulative_sum(x, *, axis, reverse):
     if reverse:
-        return np.flip(np.cumsum(np.flip(x, axis), axis, x.dtype), axis)
-    return np.cumsum(x, axis, x.dtype)
+        return np.flip(cumulative_sum(np.flip(x, axis), axis=axis, reverse=False), axis)
+    wide = np.float32 if x.dtype == np.float16 else x.dtype
+    return np.cumsum(x, axis, wide).astype(x.dtype, copy=False)
 
 
 @kernel
