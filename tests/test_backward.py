@@ -1278,3 +1278,105 @@ def test_an_input_without_a_rule_gets_no_gradient():
     grads = ad.gradients(scaled(x, y).sum())
     assert grads[x].tolist() == [3.0] and y not in grads
     assert not scaled(x.detach(), y).requires_grad
+
+
+def both_ways(y, x) -> tuple:
+    """The gradient by compiled rules, and by rules on tensors."""
+    compiled = ad.autograd.grad(y, x, retain_graph=True)[0]
+    return compiled.tolist(), ad.autograd.grad(y, x, create_graph=True)[0].tolist()
+
+
+def test_a_compiled_rule_keeps_the_digits_of_inputs_of_another_dtype():
+    pick = ad.op.elementwise(
+        "pick",
+        inputs="x n",
+        promotes="x",
+        dtype="x",
+        forward=lambda x, n: x * 1.0,
+        x=lambda g, n: ad.where(n == 16777217, g * n, 0.0),
+    )
+    x = ad.tensor([1.0, 1.0], requires_grad=True)
+    y = pick(x, ad.tensor([16777216, 16777217])).sum()
+    assert both_ways(y, x) == ([0.0, 16777216.0], [0.0, 16777216.0])
+
+
+def test_a_forward_of_ops_promotes_like_the_ops():
+    half = ad.op.elementwise("half", forward=lambda x: x * 0.5, x=lambda g: g * 0.5)
+    out = half(ad.tensor([3, 5]))
+    assert out.tolist() == [1.5, 2.5] and out.dtype == ad.float32
+    select = ad.op.elementwise(
+        "select",
+        inputs="c x",
+        promotes="x",
+        dtype="x",
+        forward=lambda c, x: ad.where(c, x * 0.5, x),
+        x=lambda g, c: ad.where(c, g * 0.5, g),
+    )
+    assert select(ad.tensor([True, False]), ad.tensor([5.0, 5.0])).tolist() == [2.5, 5.0]
+
+
+@pytest.mark.parametrize("kind", ["elementwise", "other"])
+def test_an_optional_input_may_be_left_out(kind):
+    shifted = getattr(ad.op, kind)(
+        "shifted",
+        inputs="x b?",
+        forward=lambda x, b=None: x * 2.0 if b is None else x * 2.0 + b,
+        x=lambda g, b: g * 2.0 if b is None else g * 2.0 + 0 * b,
+        b=lambda g: g,
+    )
+    x, b = leaf([1.0]), leaf([3.0])
+    assert shifted(x).tolist() == shifted(x, None).tolist() == [2.0]
+    assert ad.gradients(shifted(x))[x].tolist() == [2.0]
+    grads = ad.gradients(shifted(x, b))
+    assert (grads[x].tolist(), grads[b].tolist()) == ([2.0], [1.0])
+
+
+def test_an_elementwise_op_may_take_any_number_of_inputs():
+    total = ad.op.elementwise(
+        "total", inputs="*xs", forward=lambda *xs: sum(xs[1:], xs[0]), xs=lambda g: g
+    )
+    xs = [leaf([1.0]), leaf([2.0]), leaf([3.0])]
+    out = total(*xs)
+    assert out.tolist() == [6.0] and all(g.item() == 1.0 for g in ad.gradients(out).values())
+
+
+def test_partial_gradients_are_never_kept_when_a_callback_raises():
+    last, early = leaf(1.0), leaf(1.0)
+    a, b, c = early * 3, last * 5, early * 7
+
+    def callback(tensor, g):
+        if tensor is last:
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        (a + b + c).backward(on_leaf_grad=callback)
+    assert early.grad is None
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda: ad.tensor([1.0, 2.0]).__itruediv__(ad.tensor([0.0, 1.0])),
+        lambda: ad.tensor([1.0, 2.0]).add_(ad.tensor([float("inf"), 1.0])),
+        lambda: ad.tensor([1.0, 2.0]).__setitem__(0, float("nan")),
+        lambda: ad.tensor([1.0, 2.0]).__setitem__(..., float("nan")),
+    ],
+)
+def test_anomalies_are_found_in_writes_too(work):
+    with ad.detect_anomaly(), pytest.raises(ad.AnomalyError):
+        work()
+
+
+def test_anomalies_are_found_in_sums_of_gradients():
+    x = ad.tensor([1e-3], requires_grad=True)
+    with ad.detect_anomaly(), pytest.raises(ad.AnomalyError, match="total gradient"):
+        (x * 3e38 + x * 3e38).sum().backward()
+
+
+def test_retain_grad_follows_a_tensor_through_its_changes():
+    x = leaf([2.0])
+    y = x * 1.0
+    y.retain_grad()
+    y *= 5.0
+    y.sum().backward()
+    assert y.grad.tolist() == [1.0]

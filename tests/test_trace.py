@@ -311,3 +311,120 @@ def test_shapes_of_samples_are_inferred_without_values() -> None:
 def test_wrapped_raw_arrays_are_captured_as_constants() -> None:
     held = wrap(np.array([1.0, 2.0]))
     assert ad.trace(lambda: held * 2.0)().tolist() == [2.0, 4.0]
+
+
+def test_one_tensor_given_twice_stays_one() -> None:
+    x = ad.ones(2, requires_grad=True)
+    graph = ad.trace(lambda a, b: (a * b).sum().backward(), x, x)
+    graph(x, x)
+    assert x.grad.tolist() == [2.0, 2.0]
+    with pytest.raises(ad.TraceError, match="one tensor now but weren't"):
+        graph(ad.ones(2, requires_grad=True), ad.ones(2, requires_grad=True))
+
+
+def test_an_argument_that_is_also_used_from_outside_is_refused() -> None:
+    w = ad.ones(2, requires_grad=True)
+    with pytest.raises(ad.TraceError, match="also used from outside"):
+        ad.trace(lambda a: (a * w).sum().backward(), w)
+    other = ad.ones(2, requires_grad=True)
+    graph = ad.trace(lambda a: (a * w).sum().backward(), other)
+    with pytest.raises(ad.TraceError, match="from outside, are one tensor now"):
+        graph(w)
+
+
+def test_a_capture_may_be_an_argument_where_nothing_is_written() -> None:
+    w = ad.tensor([3.0])
+    assert ad.trace(lambda x: x * w, ad.tensor([1.0]))(w).item() == 9.0
+
+
+def test_a_grad_is_read_from_its_tensor_at_replay() -> None:
+    p = ad.tensor([1.0, 2.0], requires_grad=True)
+    (p * 3.0).sum().backward()
+    held = p.grad
+    graph = ad.trace(lambda: (held.sum(), p.grad.sum()))
+    p.grad = ad.tensor([100.0, 100.0])
+    assert [x.item() for x in graph()] == [6.0, 200.0]
+
+
+def test_a_grad_that_is_changed_in_place_is_put_back() -> None:
+    p = ad.tensor([1.0, 2.0], requires_grad=True)
+    p.grad = ad.tensor([4.0, 4.0])
+
+    def halve() -> None:
+        with ad.no_grad():
+            p.grad[...] = p.grad * 0.5
+
+    graph = ad.trace(halve)
+    assert p.grad.tolist() == [4.0, 4.0]
+    graph()
+    assert p.grad.tolist() == [2.0, 2.0]
+
+    def halve_argument(q: ad.Tensor) -> None:
+        with ad.no_grad():
+            q.grad[...] = q.grad * 0.5
+
+    ad.trace(halve_argument, p)(p)
+    assert p.grad.tolist() == [1.0, 1.0]
+
+
+def test_a_step_that_clears_gradients_first_replays_again_and_again() -> None:
+    def make():
+        p = ad.tensor([1.0, 2.0], requires_grad=True)
+
+        def step() -> None:
+            p.grad = None
+            (p * p).sum().backward()
+            with ad.no_grad():
+                p.add_(p.grad, alpha=-0.1)
+
+        return p, step
+
+    p, step = make()
+    q, traced = make()
+    graph = ad.trace(traced)
+    for _ in range(3):
+        step()
+        graph()
+        same((p, p.grad), (q, q.grad))
+
+
+def test_momentum_replays() -> None:
+    def make():
+        p = ad.tensor(np.linspace(-1, 1, 6000, dtype="f"), requires_grad=True)
+        optimizer = ad.optim.SGD([p], lr=0.1, momentum=0.9, weight_decay=0.01)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            ad.tanh(p * 3.0).sum().backward()
+            optimizer.step()
+
+        return p, step
+
+    p, step = make()
+    q, traced = make()
+    graph = ad.trace(traced)
+    for _ in range(5):
+        step()
+        graph()
+        same(p, q)
+
+
+def test_memory_layouts_are_the_same_in_a_replay() -> None:
+    rng = np.random.default_rng(0)
+    w, b, m = (ad.tensor(rng.standard_normal(s).astype("f")) for s in ((80, 80), 80, (80, 80)))
+    w.requires_grad_()
+    b.requires_grad_()
+
+    def gradients():
+        a = w + b
+        return ad.autograd.grad(ad.tanh(a).sum() + ad.tanh(a.T @ m).sum(), [w, b])
+
+    def written():
+        x = ad.tanh(m.T)
+        x[0] = 1.0
+        x += m
+        x.add_(m.T, alpha=0.1234567)
+        return x.sum(axis=0)
+
+    same(ad.trace(gradients)(), gradients())
+    same(ad.trace(written)(), written())

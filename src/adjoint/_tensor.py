@@ -129,7 +129,7 @@ class Tensor:
     def grad(self) -> "Tensor | None":
         """The gradient that `backward` has accumulated here, or None."""
         if mode.word & TRACE:
-            journal(self, reads_grad=True)
+            mode.trace.read_grad(self)
         return self._grad
 
     @grad.setter
@@ -138,7 +138,8 @@ class Tensor:
             if not isinstance(value, Tensor):
                 raise DTypeError(f"grad: a tensor or None is needed, got {type(value).__name__}")
             check_like("grad", self, value)
-        journal(self)
+        if mode.word & TRACE:
+            mode.trace.written_grad(self)
         self._grad = value
 
     def detach(self) -> "Tensor":
@@ -342,10 +343,10 @@ def restore(array: np.ndarray, requires_grad: bool, device: str) -> Tensor:
     return wrap(data).requires_grad_(requires_grad)
 
 
-def journal(tensor: Tensor, reads_grad: bool = False) -> None:
-    """Tell the trace under way, if any, that `tensor` is about to change or its `.grad` be read."""
+def journal(tensor: Tensor) -> None:
+    """Tell the trace under way, if any, that `tensor` is about to change."""
     if mode.word & TRACE:
-        mode.trace.journal(tensor, reads_grad)
+        mode.trace.journal(tensor)
 
 
 def describe(tensor: Tensor) -> str:

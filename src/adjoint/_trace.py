@@ -82,19 +82,19 @@ class Slot(NamedTuple):
         tensor = self.tensor(inputs)
         if not self.grad:
             return tensor
-        if tensor._grad is None:
+        if tensor.grad is None:
             raise TraceError(
                 f"graph: a tensor ({describe(tensor)}) had a .grad when the function was traced, "
                 "but has none now"
             )
-        return tensor._grad
+        return tensor.grad
 
     def write(self, inputs: list[Tensor], value: Tensor | None) -> None:
         tensor = self.tensor(inputs)
-        journal(tensor)
         if self.grad:
-            tensor._grad = value
+            tensor.grad = value
         elif value is not None:
+            journal(tensor)
             tensor.data = value.data
 
     def __repr__(self) -> str:
@@ -124,7 +124,9 @@ class Trace:
         self.steps: list[Step] = []
         self.captures: dict[int, tuple[Traced, Slot]] = {}
         self.before: dict[int, Before] = {}
+        self.grads: dict[int, Traced | None] = {}  # `.grad`s met: what stands for them, if read
         self.without_grad: list[Slot] = []  # whose `.grad` was read, and was None
+        self.stand_ins: dict[int, Tensor] = {}  # tensors that are arguments: what stands for them
         self.number = itertools.count()
 
     def new(self, shape: Shape, dtype: np.dtype, device: str) -> Traced:
@@ -176,6 +178,8 @@ class Trace:
             raise TraceError(
                 "a traced value was used after its trace ended; return it from the traced function"
             )
+        if id(tensor) in self.stand_ins:
+            raise_alias(tensor)
         if id(tensor) not in self.captures:
             self.captures[id(tensor)] = self.like(tensor), Slot(tensor)
         return self.captures[id(tensor)][0]
@@ -187,29 +191,42 @@ class Trace:
         """A tensor around data that the traced function brought along."""
         return wrap(self.lift(wrap(data)))
 
-    def journal(self, tensor: Tensor, reads_grad: bool) -> None:
-        """A tensor is about to change, or its `.grad` to be read: remember how it was."""
-        if self.owns(tensor.data) and id(tensor) not in self.before:
+    def journal(self, tensor: Tensor) -> Before:
+        """A tensor is about to change: remember how it was."""
+        if id(tensor) in self.stand_ins:
+            raise_alias(tensor)
+        now = Before(tensor, tensor.data, tensor.node, tensor._grad)
+        return now if self.owns(tensor.data) else self.before.setdefault(id(tensor), now)
+
+    def written_grad(self, tensor: Tensor) -> None:
+        """A tensor's `.grad` is about to be set: what it was before doesn't matter any more."""
+        self.journal(tensor)
+        if id(tensor) in self.before:
+            self.grads.setdefault(id(tensor), None)
+
+    def read_grad(self, tensor: Tensor) -> None:
+        """A tensor's `.grad` is about to be read: in its place comes one that is read at replay."""
+        before = self.journal(tensor)
+        if id(tensor) in self.grads or id(tensor) not in self.before:
             return
-        before = self.before.setdefault(
-            id(tensor), Before(tensor, tensor.data, tensor.node, tensor._grad)
-        )
-        grad = before.grad
-        if not reads_grad or tensor._grad is not grad:
-            return
-        if grad is None:
-            self.without_grad.append(Slot(tensor, grad=True))
-        elif id(grad) not in self.captures:
-            self.captures[id(grad)] = self.like(grad), Slot(tensor, grad=True)
+        self.grads[id(tensor)] = None
+        slot = Slot(tensor, grad=True)
+        if before.grad is None:
+            self.without_grad.append(slot)
+        else:
+            value = self.grads[id(tensor)] = self.like(before.grad)
+            tensor._grad = wrap(value)
+            self.captures[id(tensor._grad)] = value, slot
 
     def argument(self, tensor: Tensor, position: int) -> Tensor:
         """A tensor without values that stands for an argument."""
-        value = wrap(self.like(tensor))
+        value = self.stand_ins[id(tensor)] = wrap(self.like(tensor))
         if tensor.requires_grad:
             value.node = Leaf(value)
         if tensor._grad is not None:
-            value._grad = wrap(self.like(tensor._grad))
-            self.captures[id(value._grad)] = value._grad.data, Slot(position, grad=True)
+            grad = self.grads[id(value)] = self.like(tensor._grad)
+            value._grad = wrap(grad)
+            self.captures[id(value._grad)] = grad, Slot(position, grad=True)
         return value
 
     def changes(self, arguments: list[tuple[Tensor, Before]]) -> list[tuple[Slot, Traced | None]]:
@@ -221,10 +238,18 @@ class Trace:
             tensor = before.tensor
             if tensor.data is not before.data:
                 out.append((Slot(owner), self.lift(tensor)))
-            if tensor._grad is not before.grad:
-                grad = tensor._grad
+            grad, start = tensor._grad, self.grads.get(id(tensor))
+            untouched = grad is before.grad and start is None
+            if not untouched and (grad is None or grad.data is not start):
                 out.append((Slot(owner, grad=True), None if grad is None else self.lift(grad)))
         return out
+
+
+def raise_alias(tensor: Tensor) -> None:
+    raise TraceError(
+        f"trace: a tensor ({describe(tensor)}) that is an argument of the function is also used "
+        "from outside of it; use it in one of the two ways"
+    )
 
 
 class Graph:
@@ -264,8 +289,7 @@ class Graph:
         inputs = self.match((args, kwargs))
         for slot in self.without_grad:
             tensor = slot.tensor(inputs)
-            journal(tensor, reads_grad=True)
-            if tensor._grad is not None:
+            if tensor.grad is not None:
                 raise TraceError(
                     f"graph: {slot} ({describe(tensor)}) was None when the function was traced, "
                     "but isn't now; set it to None first, or trace again"
@@ -299,7 +323,22 @@ class Graph:
                     f"graph: argument {position} was {old!r} when traced, got {new!r}; only the "
                     "values of tensors may differ"
                 )
-        return [new for old, new in pairs if isinstance(old, Traced)]
+        given = {old: new for old, new in pairs if isinstance(old, Traced)}
+        self.check_aliases(pairs, given)
+        return list(given.values())
+
+    def check_aliases(self, pairs: list[tuple], given: dict[Traced, Tensor]) -> None:
+        """Which arguments and captures are one tensor must be as it was when traced."""
+        same = all(given[old] is new for old, new in pairs if isinstance(old, Traced))
+        held = {id(slot.owner) for _, slot in self.captures}
+        held |= {id(slot.owner) for slot, _ in self.writes}
+        distinct = len({id(x) for x in given.values()}) == len(given)
+        shared = not distinct or held & {id(x) for x in given.values()}
+        if not same or (self.writes and shared):
+            raise TraceError(
+                "graph: two arguments, or an argument and a tensor that the function uses from "
+                "outside, are one tensor now but weren't when it was traced, or the other way round"
+            )
 
 
 def check_argument(position: int, old: Traced, new: Tensor) -> None:
@@ -355,6 +394,9 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     def stand_in(x: Any) -> Any:
         if not isinstance(x, Tensor):
             return x
+        known = recording.stand_ins.get(id(x))
+        if known is not None:
+            return known
         value = recording.argument(x, len(arguments))
         arguments.append((x, Before(value, value.data, value.node, value._grad)))
         return value
@@ -374,6 +416,6 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
         if before.grad is None and before.tensor._grad is not None:
             recording.without_grad.append(Slot(position, grad=True))
     inputs = [before.data for _, before in arguments]
-    shown = iter(inputs)
-    pattern = map_tree(lambda x: next(shown) if isinstance(x, Tensor) else x, (args, kwargs))
+    shown = {id(x): before.data for x, before in arguments}
+    pattern = map_tree(lambda x: shown[id(x)] if isinstance(x, Tensor) else x, (args, kwargs))
     return Graph(recording, pattern, inputs, outputs, writes)

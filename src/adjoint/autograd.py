@@ -7,7 +7,7 @@ from typing import Any
 from ._errors import ArgumentError, DTypeError, GradientError, ShapeError
 from ._node import Node, registered
 from ._reverse import early_leaves, leading_to, propagate, reachable
-from ._tensor import Tensor, check_like, describe, journal, wrap
+from ._tensor import Tensor, check_like, describe, wrap
 from .primitives.creation import full
 from .primitives.elementwise import add
 
@@ -63,8 +63,8 @@ def backward(
 def accumulate(tensor: Tensor, g: Tensor) -> None:
     """Add a gradient to a tensor's `.grad`."""
     with accumulation:
-        journal(tensor, reads_grad=True)
-        tensor._grad = g if tensor._grad is None else add(tensor._grad, g)
+        former = tensor.grad
+        tensor.grad = g if former is None else add(former, g)
 
 
 class Gradients(Mapping[Tensor, Tensor]):
