@@ -216,7 +216,7 @@ class Trace:
         else:
             value = self.grads[id(tensor)] = self.like(before.grad)
             tensor._grad = wrap(value)
-            self.captures[id(tensor._grad)] = value, slot
+            self.captures[id(value)] = value, slot
 
     def argument(self, tensor: Tensor, position: int) -> Tensor:
         """A tensor without values that stands for an argument."""
@@ -226,7 +226,7 @@ class Trace:
         if tensor._grad is not None:
             grad = self.grads[id(value)] = self.like(tensor._grad)
             value._grad = wrap(grad)
-            self.captures[id(value._grad)] = grad, Slot(position, grad=True)
+            self.captures[id(grad)] = grad, Slot(position, grad=True)
         return value
 
     def changes(self, arguments: list[tuple[Tensor, Before]]) -> list[tuple[Slot, Traced | None]]:
