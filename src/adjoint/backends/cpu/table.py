@@ -74,10 +74,10 @@ def where(condition, x, y):
     if condition.size < 4096 or condition.dtype != bool or dtype.itemsize not in (4, 8):
         return np.where(condition, x, y)
     word = np.int32 if dtype.itemsize == 4 else np.int64
-    chosen = condition.astype(word)  # 0 or 1
     x, y = x.view(word), y.view(word)
     if not x.ndim and not x:
-        x, y, chosen = y, x, 1 - chosen
+        x, y, condition = y, x, np.logical_not(condition)
+    chosen = condition.astype(word)  # 0 or 1
     if not y.ndim and not y:
         return np.multiply(x, chosen, chosen if chosen.shape == x.shape else None).view(dtype)
     return (y ^ ((x ^ y) * chosen)).view(dtype)
@@ -168,7 +168,11 @@ def below_largest(x, axis):
         x = x.astype(np.float32)
     if x.size == 0:
         return x.copy()
-    return np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True))
+    if x.shape[axis] > 32:
+        return np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True))
+    # Along a short last axis NumPy's maximum is slow: turn the array so that it is the first.
+    turned = np.ascontiguousarray(x.swapaxes(0, axis))
+    return np.subtract(x, np.maximum.reduce(turned, axis=0, keepdims=True).swapaxes(0, axis))
 
 
 @kernel
