@@ -428,3 +428,13 @@ def test_memory_layouts_are_the_same_in_a_replay() -> None:
 
     same(ad.trace(gradients)(), gradients())
     same(ad.trace(written)(), written())
+
+
+def test_one_value_can_be_assigned_by_a_mask_in_a_trace() -> None:
+    def clear(x: ad.Tensor) -> ad.Tensor:
+        y = x * 1.0
+        y[y < 0] = 0.25
+        return y
+
+    x = ad.tensor([-1.0, 2.0])
+    assert ad.trace(clear, x)(x).tolist() == clear(x).tolist() == [0.25, 2.0]

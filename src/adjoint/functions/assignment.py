@@ -10,6 +10,7 @@ from .._node import extra
 from .._tensor import Tensor, journal, share
 from ..primitives import indexing, shapes
 from ..primitives.conversions import add_scaled
+from ..primitives.elementwise import where
 from ..primitives.reductions import broadcast_to
 from ._arguments import as_tensor_like
 from .indexing import in_range, parse
@@ -24,12 +25,22 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         # tensor all the same: an op of its own tells it from `value`.
         rebind(x, shapes.reshape(value, shape=value.shape) if recorded else value)
         return
+    if mode.word & TRACE and covers(index, x):
+        value = as_tensor_like("assignment", x, value)
+        if not value.shape:  # one value needs no places, which aren't known in a trace
+            rebind(x, where(index, value, x))
+            return
     spec, arrays, shape = parse(x, index)
     value = as_value("assignment", x, value, shape)
     if recorded or mode.word & (TRACE | ANOMALY):
         rebind(x, in_range(x, indexing.assign, x, value, *arrays, spec=spec))
     else:
         write(x, value, spec, arrays)
+
+
+def covers(index: Any, x: Tensor) -> bool:
+    """Whether an index is a mask with an element for each of x."""
+    return isinstance(index, Tensor) and index.dtype.kind == "bool" and index.shape == x.shape
 
 
 def write(x: Tensor, value: Tensor, spec: tuple, arrays: tuple[Tensor, ...]) -> None:
