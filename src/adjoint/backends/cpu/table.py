@@ -299,7 +299,7 @@ def nonzero(x):
 @kernel
 def full(*, shape, value, dtype):
     zero = type(value) is int and value == 0
-    return np.zeros(shape, dtype) if zero else np.full(shape, value, dtype)
+    return np.zeros(shape, dtype) if zero else np.full(shape, np.array(value, dtype))
 
 
 @kernel
