@@ -20,9 +20,9 @@ accumulation = threading.Lock()
 def backward(
     tensor: Tensor,
     gradient: Tensor | None = None,
-    *,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    *,
     on_leaf_grad: LeafCallback | None = None,
 ) -> None:
     """Add the gradient of `tensor` to the `.grad` of every leaf that it depends on.
@@ -143,9 +143,8 @@ def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
-    *,
-    retain_graph: bool | None = None,
     create_graph: bool = False,
+    retain_graph: bool | None = None,
     allow_unused: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of the sum of `outputs` with respect to `inputs`; only what leads there is run.
