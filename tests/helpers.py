@@ -18,9 +18,11 @@ def values(x: ad.Tensor | None) -> np.ndarray:
     return x.detach().numpy()
 
 
-def derivative(y: ad.Tensor, x: ad.Tensor, *weight: ad.Tensor, **options: Any) -> ad.Tensor:
+def derivative(
+    y: ad.Tensor, x: ad.Tensor, weight: ad.Tensor | None = None, **options: Any
+) -> ad.Tensor:
     """autograd.grad with respect to one tensor, that y depends on."""
-    (g,) = ad.autograd.grad(y, x, *weight, **options)
+    (g,) = ad.autograd.grad(y, x, weight, **options)
     assert g is not None
     return g
 
