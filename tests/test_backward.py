@@ -1380,3 +1380,19 @@ def test_retain_grad_follows_a_tensor_through_its_changes():
     y *= 5.0
     y.sum().backward()
     assert y.grad.tolist() == [1.0]
+
+
+def test_a_long_rule_with_shared_parts_compiles_in_no_time():
+    """As a tree it has 2**200 nodes, and it is deeper than Python's stack."""
+
+    def rule(g, x):
+        shared = x
+        for _ in range(200):
+            shared = (shared + shared) * 0.5
+        for _ in range(1500):
+            shared = shared + 0.0
+        return g * shared
+
+    op = ad.op.elementwise("long", x=rule, forward=lambda x: x * x * 0.5)
+    x = ad.tensor([3.0], requires_grad=True)
+    assert both_ways(op(x).sum(), x) == ([3.0], [3.0])

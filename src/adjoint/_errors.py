@@ -43,3 +43,10 @@ class CheckError(AdjointError, AssertionError):
 
 class TraceError(AdjointError, RuntimeError):
     """Something that needs a value, where only its shape and dtype are known."""
+
+    @classmethod
+    def escaped(cls, function: str) -> "TraceError":
+        return cls(
+            f"{function}: a traced value was used after its trace ended; return it from the traced "
+            "function"
+        )

@@ -42,19 +42,35 @@ def symbol(name: str, static: bool = False) -> Expr:
     return out
 
 
-def has_constants(value: Any) -> bool:
-    """Whether a Python scalar is an operand somewhere in an expression."""
-    if not isinstance(value, Expr):
-        return value is not None
-    return any((isinstance(arg, Expr) and arg.static) or has_constants(arg) for arg in value.args)
+def walk(*outputs: Any) -> list[Expr]:
+    """All expressions behind the outputs, each once, operands before what uses them."""
+    order: dict[int, Expr] = {}
+    stack = [(out, False) for out in outputs]
+    while stack:
+        value, done = stack.pop()
+        if not isinstance(value, Expr) or id(value) in order:
+            continue
+        if done:
+            order[id(value)] = value
+        else:
+            stack.append((value, True))
+            stack.extend((arg, False) for arg in value.args)
+    return list(order.values())
 
 
-def is_expression(value: Any) -> bool:
+def has_constants(output: Expr) -> bool:
+    """Whether a Python scalar or an attribute is an operand somewhere in an expression."""
+    operands = [arg for value in walk(output) for arg in value.args if arg is not None]
+    return any(not isinstance(arg, Expr) or arg.static for arg in operands)
+
+
+def is_expression(output: Any) -> bool:
     """Whether a value is made of symbols and Python scalars only."""
-    if not isinstance(value, Expr):
-        return False
     scalars = (bool, int, float, complex, type(None))
-    return all(type(arg) in scalars or is_expression(arg) for arg in value.args)
+    operands = [arg for value in walk(output) for arg in value.args]
+    return isinstance(output, Expr) and all(
+        isinstance(arg, Expr) or type(arg) in scalars for arg in operands
+    )
 
 
 class Writer:
@@ -64,20 +80,30 @@ class Writer:
         self.kernel = kernel
         self.constant = constant
         self.scope: dict[str, Any] = {}
-        self.names: dict[Any, str] = {}
+        self.names: dict[str, str] = {}
+        self.texts: dict[int, str] = {}
         self.lines: list[str] = []
 
-    def write(self, value: Any) -> str:
-        """The text that stands for a value; lines that compute it are added as needed."""
-        if not isinstance(value, Expr):
-            return "None" if value is None else self.bind("c", self.constant(value))
+    def write(self, output: Expr) -> str:
+        """The name of an output; the lines that compute it are added."""
+        for value in walk(output):
+            self.texts[id(value)] = self.text(value)
+        return self.texts[id(output)]
+
+    def text(self, value: Expr) -> str:
+        """What stands for an expression whose operands are written."""
         if value.op is None:
             scalar = f"{self.bind('typed', self.constant)}({value.name})"
             return self.line(scalar) if value.static else value.name
-        args = [self.write(arg) for arg in value.args]
+        args = [self.operand(arg) for arg in value.args]
         args += [f"{key}={self.attribute(item)}" for key, item in value.attrs.items()]
         kernel = self.bind(value.op.name, self.kernel(value.op))
         return self.line(f"{kernel}({', '.join(args)})")
+
+    def operand(self, value: Any) -> str:
+        if isinstance(value, Expr):
+            return self.texts[id(value)]
+        return "None" if value is None else self.bind("c", self.constant(value))
 
     def line(self, call: str) -> str:
         """The name of a call's result; the same call is made once."""
@@ -89,9 +115,7 @@ class Writer:
     def attribute(self, value: Any) -> str:
         if isinstance(value, tuple):
             return f"({''.join(f'{self.attribute(item)}, ' for item in value)})"
-        if isinstance(value, Expr) and value.op is None:
-            return value.name
-        return self.write(value) if isinstance(value, Expr) else self.bind("a", value)
+        return value.name if isinstance(value, Expr) else self.bind("a", value)
 
     def bind(self, prefix: str, value: Any) -> str:
         """A name in the function's scope for an object."""

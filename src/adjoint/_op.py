@@ -16,9 +16,6 @@ from ._expr import PerDType, compile_expressions, has_constants, is_expression, 
 from ._modes import no_grad, symbolic
 from ._tensor import Tensor, wrap
 
-KINDS = ("elementwise", "reduction", "movement", "index", "contraction", "other")
-
-
 RESERVED = {"g", "i", "needs", "saved"}
 
 
@@ -148,10 +145,7 @@ class Kernels(dict):
     def __missing__(self, array_type: type) -> Callable:
         backend = backends.LOADED.get(array_type)
         if backend is None:
-            raise TraceError(
-                f"{self.op.name}: a traced value was used after its trace ended; return it from "
-                "the traced function instead"
-            )
+            raise TraceError.escaped(self.op.name)
         self[array_type] = self.find(backend)
         return self[array_type]
 
@@ -183,7 +177,7 @@ def from_forward(op: Op, backend: Any) -> Callable:
     try:
         with symbolic():
             output = forward(*(symbol(name, name in op.attributes) for name in names))
-    except Exception:
+    except Exception:  # it branches, or is wrong: tensors will tell
         return run
     if not is_expression(output):
         return run

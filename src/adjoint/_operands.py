@@ -87,10 +87,7 @@ def check_devices(function: str, tensors: list[Tensor]) -> None:
     """All tensors have values, and are on one device."""
     for tensor in tensors:
         if type(tensor.data) not in backends.LOADED and not mode.word & TRACE:
-            raise TraceError(
-                f"{function}: a traced value was used after its trace ended; return it from the "
-                "traced function"
-            )
+            raise TraceError.escaped(function)
     devices = {tensor.device: tensor for tensor in tensors}
     if len(devices) > 1:
         what = " and ".join(f"{describe(x)} on {d}" for d, x in devices.items())

@@ -21,6 +21,7 @@ from ._errors import AnomalyError, GradientError
 from ._modes import ANOMALY, GRAD, TRACE, mode
 from ._node import RELEASED, Node, registered
 from ._op import Plan, Projection
+from ._shapes import broadcasts_to
 from ._tensor import Tensor, wrap
 from .primitives.creation import full
 from .primitives.elementwise import add
@@ -345,11 +346,9 @@ def fitted(plan: Any, parent: Node, g: Any) -> Any:
 
 def undoes_broadcasting(kind: str, g_shape: tuple, shape: tuple) -> bool:
     """Whether `shape` broadcasts to g_shape, in the axes that ops of this kind broadcast."""
-    if kind not in ("elementwise", "contraction") or len(g_shape) < len(shape):
-        return False
-    own = 2 if kind == "contraction" else 0
-    pairs = list(zip(reversed(g_shape), reversed(shape), strict=False))
-    return all(m == n or (n == 1 and k >= own) for k, (m, n) in enumerate(pairs))
+    if kind == "contraction":
+        return shape[-2:] == g_shape[-2:] and broadcasts_to(shape[:-2], g_shape[:-2])
+    return kind == "elementwise" and broadcasts_to(shape, g_shape)
 
 
 def pruned(plan: Any, node: Node, only: set[Node]) -> tuple[Any, Any]:

@@ -25,6 +25,11 @@ def broadcast_shapes(name: str, shapes: list[Shape]) -> Shape:
     return tuple(sizes)
 
 
+def broadcasts_to(shape: Shape, wanted: Shape) -> bool:
+    pairs = zip(reversed(shape), reversed(wanted), strict=False)
+    return len(shape) <= len(wanted) and all(n in (1, m) for n, m in pairs)
+
+
 def reduced_shape(shape: Shape, axis: Shape, keepdims: bool) -> Shape:
     if keepdims:
         return tuple(1 if k in axis else n for k, n in enumerate(shape))

@@ -175,9 +175,7 @@ class Trace:
         if self.owns(tensor.data):
             return tensor.data
         if type(tensor.data) is Traced and not (self.outer and self.outer.known(tensor.data)):
-            raise TraceError(
-                "a traced value was used after its trace ended; return it from the traced function"
-            )
+            raise TraceError.escaped("trace")
         if id(tensor) in self.stand_ins:
             raise_alias(tensor)
         if id(tensor) not in self.captures:

@@ -62,9 +62,9 @@ def declare(name: str, kind: str, doc: str, options: dict[str, Any]) -> Callable
 
 def dispatcher(op: Op) -> Callable[[Op], Callable[..., Any]]:
     """What makes the op's dispatcher: one specialised by arity where there is one."""
-    partly = op.differentiable and not all(map(op.has_rule, range(len(op.inputs))))
-    partly = partly or (op.differentiable and op.dtype is not None)
-    if not op.single_result or op.variadic or op.optional or partly:
+    all_have_rules = all(map(op.has_rule, range(len(op.inputs))))
+    doubtful = op.differentiable and (op.dtype is not None or not all_have_rules)
+    if not op.single_result or op.variadic or op.optional or doubtful:
         return _apply.general
     if op.kind in ("elementwise", "contraction") and not op.attributes:
         return {1: _apply.unary, 2: _apply.binary}.get(len(op.inputs), _apply.general)

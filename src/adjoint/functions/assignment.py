@@ -7,6 +7,7 @@ from .. import backends
 from .._errors import DTypeError, GradientError, ShapeError
 from .._modes import ANOMALY, GRAD, TRACE, mode
 from .._node import extra
+from .._shapes import broadcasts_to
 from .._tensor import Tensor, journal, share
 from ..primitives import indexing, shapes
 from ..primitives.conversions import add_scaled
@@ -76,10 +77,7 @@ def as_value(function: str, x: Tensor, value: Any, shape: tuple[int, ...]) -> Te
     extra = value.ndim - len(shape)
     if extra > 0 and math.prod(value.shape[:extra]) == 1:
         value = shapes.reshape(value, shape=value.shape[extra:])
-    fits = value.ndim <= len(shape) and all(
-        n in (1, m) for n, m in zip(reversed(value.shape), reversed(shape), strict=False)
-    )
-    if not fits:
+    if not broadcasts_to(value.shape, shape):
         raise ShapeError(f"{function}: a value of shape {value.shape} doesn't fit into {shape}")
     return broadcast_to(value, shape=shape)
 

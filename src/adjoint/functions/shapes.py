@@ -9,6 +9,7 @@ import numpy as np
 from .._errors import ArgumentError, DTypeError, ShapeError
 from .._operands import promoted
 from .._shapes import broadcast_shapes as shapes_broadcast
+from .._shapes import broadcasts_to
 from .._tensor import Tensor
 from ..primitives import reductions, shapes
 from ._arguments import as_axes, as_axis, as_shape, as_tensor, reject
@@ -88,10 +89,7 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
     """
     x = as_tensor("broadcast_to", x)
     wanted = as_shape("broadcast_to", shape)
-    fits = len(wanted) >= x.ndim and all(
-        n in (1, m) for n, m in zip(reversed(x.shape), reversed(wanted), strict=False)
-    )
-    if not fits:
+    if not broadcasts_to(x.shape, wanted):
         raise ShapeError(f"broadcast_to: shape {x.shape} doesn't broadcast to {wanted}")
     return reductions.broadcast_to(x, shape=wanted)
 

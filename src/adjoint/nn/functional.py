@@ -1,4 +1,4 @@
-"""Functions of neural networks. May import functions only."""
+"""Functions of neural networks: compositions, and what people look for under this name."""
 
 from typing import Any
 
