@@ -81,12 +81,6 @@ def test_parts_that_load_on_first_use_are_there() -> None:
         _ = ad.nonsense
 
 
-def test_primitives_are_free_of_numpy() -> None:
-    for module in pkgutil.iter_modules(importlib.import_module("adjoint.primitives").__path__):
-        loaded = importlib.import_module(f"adjoint.primitives.{module.name}")
-        assert "np" not in vars(loaded) and "numpy" not in vars(loaded)
-
-
 @pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.kind == "elementwise"))
 def test_rules_of_elementwise_ops_are_expressions(name: str) -> None:
     op = OPS[name]

@@ -1,0 +1,51 @@
+"""A lower layer never imports a higher one, and derivative rules are free of devices."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import adjoint
+
+ROOT = Path(adjoint.__file__).parent
+LAYERS = (
+    ("_errors",),
+    ("_dtypes", "_modes", "_tree"),
+    ("backends",),
+    ("_node",),
+    ("_tensor",),
+    ("_expr",),
+    ("_op",),
+    ("_shapes",),
+    ("_operands", "_anomaly"),
+    ("_apply",),
+    ("op",),
+    ("primitives",),
+    ("_reverse",),
+    ("autograd", "_trace"),
+    ("functions",),
+    ("random", "nn", "optim", "testing"),
+    ("__init__",),
+)
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+
+
+def imports(file: Path) -> Iterator[str]:
+    """The parts of adjoint that a file imports, also inside functions."""
+    package = file.relative_to(ROOT).parts[:-1]
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            module = (*package[: len(package) + 1 - node.level], *(node.module or "").split("."))
+            path = [part for part in module if part]
+            yield from path[:1] or [alias.name for alias in node.names]
+
+
+def test_nothing_imports_a_higher_layer() -> None:
+    for file in ROOT.rglob("*.py"):
+        own = file.relative_to(ROOT).with_suffix("").parts[0]
+        for other in imports(file):
+            assert other == own or RANK[other] < RANK[own], f"{file.name} imports {other}"
+
+
+def test_primitives_are_free_of_numpy() -> None:
+    for file in (ROOT / "primitives").glob("*.py"):
+        assert "import numpy" not in file.read_text(), file.name
