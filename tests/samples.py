@@ -4,6 +4,7 @@ An elementwise op is one line: `unary("exp", np.exp)`, or `unary("log", np.log, 
 domain isn't all numbers.
 """
 
+import math
 from collections.abc import Callable
 from itertools import product
 from typing import Any, NamedTuple
@@ -12,17 +13,32 @@ import numpy as np
 
 from adjoint.op import Op
 from adjoint.primitives import (
+    activations,
     contractions,
     conversions,
     creation,
     elementwise,
+    factorizations,
     indexing,
+    normalization,
     reductions,
     shapes,
     windows,
 )
 
-MODULES = (contractions, conversions, creation, elementwise, indexing, reductions, shapes, windows)
+MODULES = (
+    activations,
+    contractions,
+    conversions,
+    creation,
+    elementwise,
+    factorizations,
+    indexing,
+    normalization,
+    reductions,
+    shapes,
+    windows,
+)
 CALLS: dict[str, Callable] = {
     call.op.name: call
     for module in MODULES
@@ -58,6 +74,24 @@ def real(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 def positive(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return np.abs(real(rng, shape))
+
+
+def fractions(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Between -0.9 and 0.9."""
+    return real(rng, shape) * 0.45
+
+
+def off_integers(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return real(rng, shape) * 0.97
+
+
+def complex_numbers(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return np.asarray(real(rng, shape) + 1j * real(rng, shape))
+
+
+def special(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Zeros, infinities and NaNs of both signs."""
+    return np.resize(np.array([-0.0, 0.0, np.inf, -np.inf, np.nan, -np.nan, 1.0]), shape)
 
 
 def boolean(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -107,17 +141,61 @@ def binary(op: str, reference: Callable, x: Domain = real, y: Domain = real) -> 
 unary("negative", np.negative)
 unary("square", np.square)
 unary("exp", np.exp)
+unary("expm1", np.expm1)
 unary("log", np.log, positive)
+unary("log1p", np.log1p, positive)
+unary("log2", np.log2, positive)
+unary("log10", np.log10, positive)
 unary("sqrt", np.sqrt, positive)
 unary("sin", np.sin)
 unary("cos", np.cos)
+unary("tan", np.tan, fractions)
+unary("asin", np.arcsin, fractions)
+unary("acos", np.arccos, fractions)
+unary("atan", np.arctan)
+unary("sinh", np.sinh)
+unary("cosh", np.cosh)
 unary("tanh", np.tanh)
+unary("asinh", np.arcsinh)
+unary("acosh", np.arccosh, lambda rng, shape: 1.1 + positive(rng, shape))
+unary("atanh", np.arctanh, fractions)
 unary("sigmoid", lambda x: 1 / (1 + np.exp(-x)))
+unary("silu", lambda x: x / (1 + np.exp(-x)))
+unary("erf", np.vectorize(math.erf, otypes=[float]))
+unary("gelu", lambda x: 0.5 * x * (1 + np.vectorize(math.erf, otypes=[float])(x * 0.5**0.5)))
+unary(
+    "gelu_tanh",
+    lambda x: 0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))),
+)
+sample(
+    "leaky_relu",
+    lambda x: CALLS["leaky_relu"](x, negative_slope=0.1),
+    lambda x: np.where(x > 0, x, 0.1 * x),
+    ((2, 3),),
+    ((),),
+)
+sample(
+    "elu",
+    lambda x: CALLS["elu"](x, alpha=1.5),
+    lambda x: np.where(x > 0, x, 1.5 * (np.exp(x) - 1)),
+    ((2, 3),),
+    ((),),
+)
 unary("sign", np.sign)
+unary("floor", np.floor, off_integers)
+unary("ceil", np.ceil, off_integers)
+unary("trunc", np.trunc, off_integers)
+unary("round", np.round)
 unary("abs", np.abs)
+unary("real", np.real, complex_numbers)
+unary("imag", np.imag, complex_numbers)
+unary("conj", np.conj, complex_numbers)
 unary("relu", lambda x: np.where(x > 0, x, 0))
 unary("logical_not", np.logical_not, boolean)
-unary("isfinite", np.isfinite)
+unary("isfinite", np.isfinite, special)
+unary("isinf", np.isinf, special)
+unary("isnan", np.isnan, special)
+unary("signbit", np.signbit, special)
 unary("bitwise_invert", np.invert, integers(9))
 
 binary("add", np.add)
@@ -125,6 +203,13 @@ binary("subtract", np.subtract)
 binary("multiply", np.multiply)
 binary("divide", np.divide)
 binary("pow", np.power, positive)
+binary("floor_divide", np.floor_divide)
+binary("remainder", np.remainder)
+binary("hypot", np.hypot)
+binary("atan2", np.arctan2)
+binary("logaddexp", np.logaddexp)
+binary("copysign", np.copysign)
+binary("nextafter", np.nextafter)
 binary("maximum", np.maximum)
 binary("minimum", np.minimum)
 sample(
@@ -143,6 +228,9 @@ binary("greater", np.greater)
 binary("greater_equal", np.greater_equal, integers(2), integers(2))
 binary("logical_and", np.logical_and, boolean, boolean)
 binary("logical_or", np.logical_or, boolean, boolean)
+binary("logical_xor", np.logical_xor, boolean, boolean)
+binary("bitwise_xor", np.bitwise_xor, integers(9), integers(9))
+binary("bitwise_left_shift", np.left_shift, integers(99), integers(4))
 binary("bitwise_and", np.bitwise_and, integers(9), integers(9))
 binary("bitwise_or", np.bitwise_or, integers(9), integers(9))
 binary("bitwise_right_shift", np.right_shift, integers(99), integers(4))
@@ -177,12 +265,20 @@ for axis, keepdims in product(((0,), (1,), (0, 2), ()), (False, True)):
         ((2, 3, 2),),
         ((2, 0, 2),),
     )
-    sample(
-        "max",
-        lambda x, axis=axis, keepdims=keepdims: CALLS["max"](x, axis=axis, keepdims=keepdims),
-        lambda x, axis=axis, keepdims=keepdims: x.max(axis=axis, keepdims=keepdims),
-        ((2, 3, 2),),
-    )
+    for name, reference in (
+        ("max", np.max),
+        ("min", np.min),
+        ("prod", np.prod),
+        ("logsumexp", lambda x, **how: np.log(np.sum(np.exp(x), **how))),
+    ):
+        sample(
+            name,
+            lambda x, f=CALLS[name], axis=axis, keepdims=keepdims: f(
+                x, axis=axis, keepdims=keepdims
+            ),
+            lambda x, f=reference, axis=axis, keepdims=keepdims: f(x, axis=axis, keepdims=keepdims),
+            ((2, 3, 2),),
+        )
     for name, reference in (("any", np.any), ("all", np.all)):
         sample(
             name,
@@ -208,12 +304,34 @@ sample(
     ((3, 4),),
 )
 sample(
+    "argmin",
+    lambda x: CALLS["argmin"](x, axis=1, keepdims=False),
+    lambda x: x.argmin(axis=1),
+    ((3, 4),),
+)
+sample(
     "moments",
     lambda x: CALLS["moments"](x, axis=(0, 2)),
     lambda x: (x.mean((0, 2), keepdims=True), x.var((0, 2), keepdims=True)),
     ((2, 3, 2),),
     ((1, 2, 1),),
 )
+
+
+def with_zeros(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Every third number is zero: products and their derivatives stay finite."""
+    values = real(rng, shape)
+    values.reshape(-1)[::3] = 0
+    return values
+
+
+def recurred(a: Array, b: Array) -> Array:
+    out = b.copy()
+    for k in range(1, b.shape[1]):
+        out[:, k] = a[:, k] * out[:, k - 1] + b[:, k]
+    return out
+
+
 for reverse in (False, True):
     sample(
         "cumulative_sum",
@@ -221,6 +339,32 @@ for reverse in (False, True):
         lambda x, step=-1 if reverse else 1: x[:, ::step].cumsum(1)[:, ::step],
         ((2, 4),),
         ((2, 0),),
+    )
+    for domain in (real, with_zeros):
+        sample(
+            "cumulative_prod",
+            lambda x, reverse=reverse: CALLS["cumulative_prod"](x, axis=1, reverse=reverse),
+            lambda x, step=-1 if reverse else 1: x[:, ::step].cumprod(1)[:, ::step],
+            ((2, 5),),
+            ((2, 0),),
+            domains=(domain,),
+        )
+    sample(
+        "recurrence",
+        lambda a, b, reverse=reverse: CALLS["recurrence"](a, b, axis=1, reverse=reverse),
+        lambda a, b, step=-1 if reverse else 1: recurred(a[:, ::step], b[:, ::step])[:, ::step],
+        ((2, 5), (2, 5)),
+        ((2, 0), (2, 0)),
+        ((1, 1), (1, 1)),
+    )
+for axis in ((1,), (0, 1), (0, 2)):
+    sample(
+        "prod",
+        lambda x, axis=axis: CALLS["prod"](x, axis=axis, keepdims=False),
+        lambda x, axis=axis: x.prod(axis),
+        ((2, 3, 2),),
+        ((2, 0, 2),),
+        domains=(with_zeros,),
     )
 
 
@@ -384,6 +528,23 @@ for largest in (True, False):
         ),
         ((3, 4),),
     )
+for after in (False, True):
+    sample(
+        "searchsorted",
+        lambda x, values, after=after: CALLS["searchsorted"](x, values, after=after),
+        lambda x, values, after=after: np.searchsorted(x, values, "right" if after else "left"),
+        ((5,), (2, 3)),
+        ((0,), (2,)),
+        domains=(lambda rng, shape: np.sort(rng.integers(0, 9, shape)), integers(9)),
+    )
+sample(
+    "unique",
+    CALLS["unique"],
+    lambda x: np.unique(x, True, True, True)[1:],
+    ((7,),),
+    ((0,),),
+    domains=(integers(4),),
+)
 sample(
     "nonzero", CALLS["nonzero"], lambda x: np.stack(np.nonzero(x)), ((3, 4),), domains=(boolean,)
 )
@@ -395,8 +556,8 @@ sample("matmul", CALLS["matmul"], np.matmul, ((2, 0), (0, 3)), ((1, 1), (2, 1, 1
 
 def convolved(x: Array, w: Array, bias: Array | None = None, **g: Any) -> Array:
     """Convolution as its definition says."""
-    (sh, sw), (ph, pw), (dh, dw), groups = g["stride"], g["padding"], g["dilation"], g["groups"]
-    x = np.pad(x, ((0, 0), (0, 0), (ph, ph), (pw, pw)))
+    (sh, sw), (dh, dw), groups = g["stride"], g["dilation"], g["groups"]
+    x = np.pad(x, ((0, 0), (0, 0), *g["padding"]))
     out_channels, per_group, kh, kw = w.shape
     rows = (x.shape[2] - dh * (kh - 1) - 1) // sh + 1
     columns = (x.shape[3] - dw * (kw - 1) - 1) // sw + 1
@@ -409,15 +570,15 @@ def convolved(x: Array, w: Array, bias: Array | None = None, **g: Any) -> Array:
     return out
 
 
-def geometry(stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1) -> dict[str, Any]:
+def geometry(stride=(1, 1), padding=((0, 0), (0, 0)), dilation=(1, 1), groups=1) -> dict[str, Any]:
     return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
 
 
 CONVOLUTIONS = (
     (geometry(), (2, 2, 4, 4), (3, 2, 3, 3)),
     (geometry(stride=(2, 2)), (1, 1, 4, 4), (1, 1, 1, 1)),
-    (geometry(padding=(1, 1)), (1, 1, 1, 1), (1, 1, 3, 3)),
-    (geometry((2, 1), (1, 2), (1, 2), 2), (1, 4, 5, 4), (2, 2, 2, 3)),
+    (geometry(padding=((1, 1), (1, 1))), (1, 1, 1, 1), (1, 1, 3, 3)),
+    (geometry((2, 1), ((1, 1), (0, 3)), (1, 2), 2), (1, 4, 5, 4), (2, 2, 2, 3)),
 )
 
 
@@ -462,35 +623,6 @@ for convolution in CONVOLUTIONS:
     add_convolution(*convolution)
 
 
-def pooled(x: Array, kernel, stride, padding) -> tuple[Array, Array]:
-    height, width = x.shape[2:]
-    rows = (height + 2 * padding[0] - kernel[0]) // stride[0] + 1
-    columns = (width + 2 * padding[1] - kernel[1]) // stride[1] + 1
-    out = np.empty((*x.shape[:2], rows, columns), x.dtype)
-    indices = np.empty(out.shape, np.int64)
-    for n, c, r, q in np.ndindex(*out.shape):
-        top, left = r * stride[0] - padding[0], q * stride[1] - padding[1]
-        places = [
-            (i, j)
-            for i in range(max(top, 0), min(top + kernel[0], height))
-            for j in range(max(left, 0), min(left + kernel[1], width))
-        ]
-        best = max(places, key=lambda place: x[n, c, place[0], place[1]])
-        out[n, c, r, q] = x[n, c, best[0], best[1]]
-        indices[n, c, r, q] = best[0] * width + best[1]
-    return out, indices
-
-
-for kernel, stride, padding in (((2, 2), (2, 2), (0, 0)), ((3, 2), (1, 2), (1, 1))):
-    sample(
-        "max_pool",
-        lambda x, k=kernel, s=stride, p=padding: CALLS["max_pool"](
-            x, kernel=k, stride=s, padding=p
-        ),
-        lambda x, k=kernel, s=stride, p=padding: pooled(x, k, s, p),
-        ((2, 1, 4, 4),),
-    )
-
 sample(
     "full",
     lambda: CALLS["full"](shape=(2, 3), value=7.0, dtype=np.dtype("f8"), device="cpu"),
@@ -501,6 +633,14 @@ sample(
     "arange",
     lambda: CALLS["arange"](start=1, stop=8, step=3, dtype=np.dtype("i8"), device="cpu"),
     lambda: np.arange(1, 8, 3),
+    (),
+)
+sample(
+    "linspace",
+    lambda: CALLS["linspace"](
+        start=1, stop=8, num=4, endpoint=False, dtype=np.dtype("f8"), device="cpu"
+    ),
+    lambda: np.linspace(1, 8, 4, endpoint=False),
     (),
 )
 sample(
@@ -522,3 +662,7 @@ sample(
         lambda rng, shape: np.array([0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3], np.uint32),
     ),
 )
+
+import samples_linalg as samples_linalg  # noqa: E402
+import samples_neural as samples_neural  # noqa: E402
+import samples_random as samples_random  # noqa: E402

@@ -13,8 +13,9 @@ from samples import CALLS, OPS, TABLE
 import adjoint as ad
 from adjoint.backends import cpu
 
-PUBLIC = sorted(n for n in dir(ad) if not n.startswith("_"))
-README = Path(__file__).parent.parent / "README.md"
+PUBLIC = sorted(n for n in dir(ad) if not n.startswith("_") and getattr(ad, n) is not None)
+ROOT = Path(__file__).parent.parent
+TEXTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 MODULES = [
     ad,
     *(importlib.import_module(m.name) for m in pkgutil.walk_packages(ad.__path__, "adjoint.")),
@@ -43,9 +44,9 @@ def documented() -> list[doctest.DocTest]:
     finder = doctest.DocTestFinder()
     tests = [t for m in MODULES for t in finder.find(m, globs={"ad": ad})]
     ops = [t for n, call in CALLS.items() for t in finder.find(call, n, globs={"ad": ad})]
-    text = README.read_text()
-    readme = doctest.DocTestParser().get_doctest(text, {}, "README.md", str(README), 0)
-    return [t for t in (*tests, *ops, readme) if t.examples]
+    parse = doctest.DocTestParser().get_doctest
+    texts = [parse(text.read_text(), {"ad": ad}, text.name, str(text), 0) for text in TEXTS]
+    return [t for t in (*tests, *ops, *texts) if t.examples]
 
 
 @pytest.mark.parametrize("test", documented(), ids=lambda t: t.name)

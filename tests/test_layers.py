@@ -23,7 +23,8 @@ LAYERS = (
     ("_reverse",),
     ("autograd", "_trace"),
     ("functions",),
-    ("random", "nn", "optim", "testing"),
+    ("random", "linalg"),
+    ("nn", "optim", "testing"),
     ("__init__",),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -3,6 +3,7 @@
 # ruff: noqa: F401
 import builtins as _builtins
 import importlib as _importlib
+import math as _math
 from typing import Any as _Any
 
 from . import autograd, op, random
@@ -31,54 +32,108 @@ from ._tensor import Tensor
 from ._trace import Graph, trace
 from .autograd import gradients
 from .functions import methods as _methods
-from .functions.contractions import matmul
+from .functions.arrangement import (
+    diagflat,
+    diagonal,
+    diff,
+    flip,
+    pad,
+    repeat,
+    roll,
+    tile,
+    tril,
+    triu,
+)
+from .functions.contractions import cross, dot, inner, kron, matmul, outer, tensordot, vecdot
 from .functions.creation import (
     arange,
     asarray,
+    empty,
+    empty_like,
     eye,
     full,
     full_like,
+    linspace,
+    meshgrid,
     ones,
     ones_like,
     tensor,
     zeros,
     zeros_like,
 )
-from .functions.elementwise import astype, clip
-from .functions.indexing import nonzero, scatter_add, take, take_along_axis
+from .functions.dtypes import can_cast, finfo, iinfo, isdtype, result_type
+from .functions.einsum import einsum, einsum_path
+from .functions.elementwise import (
+    astype,
+    clip,
+    conj,
+    elu,
+    gelu,
+    imag,
+    leaky_relu,
+    positive,
+    real,
+    reciprocal,
+    softplus,
+)
+from .functions.indexing import gather, index_select, nonzero, scatter_add, take, take_along_axis
+from .functions.interchange import NamespaceInfo as __array_namespace_info__
+from .functions.interchange import devices, from_dlpack
 from .functions.reductions import (
     all,
     any,
     argmax,
+    argmin,
+    count_nonzero,
+    cumulative_prod,
     cumulative_sum,
     log_softmax,
+    logsumexp,
     max,
     mean,
+    min,
+    prod,
     softmax,
+    std,
     sum,
-    topk,
     var,
 )
 from .functions.shapes import (
+    broadcast_arrays,
     broadcast_shapes,
     broadcast_to,
     concat,
     expand_dims,
-    flip,
     matrix_transpose,
-    pad,
+    moveaxis,
     permute_dims,
     reshape,
+    split,
     squeeze,
     stack,
+    swapaxes,
     transpose,
     unstack,
+)
+from .functions.sorting import (
+    argsort,
+    isin,
+    searchsorted,
+    sort,
+    topk,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
 )
 from .primitives.elementwise import *  # noqa: F403
 
 __version__ = "0.1.0"
+__array_api_version__ = "2025.12"
 
-_LAZY = ("nn", "optim", "testing")
+e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
+
+_LAZY = ("linalg", "nn", "optim", "testing")
 
 
 def __getattr__(name: str) -> _Any:

@@ -13,7 +13,14 @@ import numpy as np
 from . import backends
 from ._anomaly import check_finite
 from ._dtypes import SCALAR_RANK
-from ._errors import AdjointError, ArgumentError, DTypeError, IndexingError, KeywordError
+from ._errors import (
+    AdjointError,
+    ArgumentError,
+    DTypeError,
+    IndexingError,
+    KeywordError,
+    RangeError,
+)
 from ._expr import Expr
 from ._modes import ANOMALY, GRAD, SYMBOLIC, TRACE, mode
 from ._node import Joint, Node, next_order
@@ -30,7 +37,7 @@ FLOATS, INTEGERS = cpu.FLOATS, cpu.INTEGERS
 NOT_FAST = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
 # What a kernel's errors are called when they reach the user.
-EXPLAINED = {TypeError: DTypeError, IndexError: IndexingError}
+EXPLAINED = {TypeError: DTypeError, IndexError: IndexingError, OverflowError: RangeError}
 
 
 def as_array(out: Any) -> Any:
@@ -170,6 +177,10 @@ def attributed(op: Op) -> Callable[..., Tensor]:
 
 def general(op: Op) -> Callable[..., Any]:
     """The dispatcher of every other op."""
+    if op.kind == "elementwise" and not (op.attributes or op.variadic or op.optional):
+        names = ", ".join(op.inputs)  # a signature that help() and tools can show
+        scope = {"checked": checked, "op": op}
+        return eval(f"lambda {names}, /: checked(op, ({names},), {{}})", scope)
     return lambda *inputs, **attrs: checked(op, inputs, attrs)
 
 

@@ -23,6 +23,10 @@ class DType:
         """Bytes per element."""
         return self.dtype.itemsize
 
+    @property
+    def __numpy_dtype__(self) -> np.dtype:
+        return self.dtype
+
     def __repr__(self) -> str:
         return f"adjoint.{self.name}"
 
@@ -39,6 +43,7 @@ complex64, complex128 = (DType(f"complex{n}", "complex") for n in (64, 128))
 ALL = tuple(value for value in globals().values() if isinstance(value, DType))
 FROM_NUMPY = {dtype.dtype: dtype for dtype in ALL}
 BY_NAME = {dtype.name: dtype for dtype in ALL}
+REAL_PART = {complex64.dtype: float32.dtype, complex128.dtype: float64.dtype}
 BY_PYTHON = {builtins.bool: bool, int: int64}
 
 # A scalar is weak: it changes an array's dtype only if its kind is the larger one.

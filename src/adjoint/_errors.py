@@ -13,6 +13,14 @@ class ArgumentError(AdjointError, ValueError):
     """A value that the function can't work with."""
 
 
+class RangeError(ArgumentError, OverflowError):
+    """A number that its dtype can't hold."""
+
+
+class AxisError(ArgumentError, IndexError):
+    """An axis that the tensor doesn't have."""
+
+
 class DTypeError(AdjointError, TypeError):
     """A dtype, or a Python type, that the function can't work with."""
 

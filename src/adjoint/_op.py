@@ -51,6 +51,7 @@ class Op:
         dtype: str | None = None,
         promotes: str | None = None,
         floats: bool = False,
+        real_valued: bool = False,
         linear: bool = False,
         dynamic_shape: bool = False,
         forward: Callable | None = None,
@@ -72,6 +73,7 @@ class Op:
         self.dtype = dtype
         self.promotes = frozenset(self.inputs if promotes is None else promotes.split())
         self.floats = floats
+        self.real_valued = real_valued
         self.linear = linear
         self.dynamic_shape = dynamic_shape
         self.forward = forward

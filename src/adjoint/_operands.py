@@ -8,7 +8,7 @@ import numpy as np
 
 from . import backends
 from ._dtypes import SCALAR_RANK, Default, canonical, of_scalar, promote, promote_scalar
-from ._errors import ArgumentError, DeviceError, DTypeError, TraceError
+from ._errors import DeviceError, DTypeError, RangeError, TraceError
 from ._modes import TRACE, mode
 from ._op import Op
 from ._tensor import Tensor, describe, wrap
@@ -68,7 +68,7 @@ def constant(value: Any, dtype: np.dtype, device: str = "cpu") -> Tensor:
     try:
         array = np.array(value, dtype)
     except OverflowError:
-        raise ArgumentError(f"{value!r} is out of range for {dtype}; use a larger dtype") from None
+        raise RangeError(f"{value!r} is out of range for {dtype}; use a larger dtype") from None
     return lift(backends.backend(device).from_numpy(array))
 
 

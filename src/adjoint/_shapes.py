@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ._dtypes import BY_NAME
+from ._dtypes import BY_NAME, REAL_PART
 from ._errors import ShapeError, TraceError
 from ._op import Op, parameters, shape_of
 
@@ -71,4 +71,6 @@ def infer_dtypes(op: Op, dtypes: list[np.dtype | None], attrs: dict) -> tuple[np
 
     words = (op.dtype or "").split()
     found = [resolve(word) for word in words] or [default]
+    if op.real_valued:
+        found = [REAL_PART.get(dtype, dtype) for dtype in found]
     return tuple(found * len(op.results) if len(found) == 1 else found)

@@ -44,19 +44,39 @@ class Tensor:
         __rmul__: Callable[[Any], "Tensor"]
         __truediv__: Callable[[Any], "Tensor"]
         __rtruediv__: Callable[[Any], "Tensor"]
+        __floordiv__: Callable[[Any], "Tensor"]
+        __rfloordiv__: Callable[[Any], "Tensor"]
+        __mod__: Callable[[Any], "Tensor"]
+        __rmod__: Callable[[Any], "Tensor"]
         __pow__: Callable[[Any], "Tensor"]
         __rpow__: Callable[[Any], "Tensor"]
         __matmul__: Callable[[Any], "Tensor"]
         __rmatmul__: Callable[[Any], "Tensor"]
         __and__: Callable[[Any], "Tensor"]
+        __rand__: Callable[[Any], "Tensor"]
         __or__: Callable[[Any], "Tensor"]
+        __ror__: Callable[[Any], "Tensor"]
+        __xor__: Callable[[Any], "Tensor"]
+        __rxor__: Callable[[Any], "Tensor"]
+        __lshift__: Callable[[Any], "Tensor"]
+        __rlshift__: Callable[[Any], "Tensor"]
+        __rshift__: Callable[[Any], "Tensor"]
+        __rrshift__: Callable[[Any], "Tensor"]
         __lt__: Callable[[Any], "Tensor"]
         __le__: Callable[[Any], "Tensor"]
         __gt__: Callable[[Any], "Tensor"]
         __ge__: Callable[[Any], "Tensor"]
+        __pos__: Callable[[], "Tensor"]
         __neg__: Callable[[], "Tensor"]
         __abs__: Callable[[], "Tensor"]
         __invert__: Callable[[], "Tensor"]
+        __iadd__: Callable[[Any], "Tensor"]
+        __isub__: Callable[[Any], "Tensor"]
+        __imul__: Callable[[Any], "Tensor"]
+        __itruediv__: Callable[[Any], "Tensor"]
+        __dlpack__: Callable[..., Any]
+        __dlpack_device__: Callable[[], tuple[int, int]]
+        __array_namespace__: Callable[..., Any]
         __getitem__: Callable[[Any], "Tensor"]
         __setitem__: Callable[[Any, Any], None]
 
@@ -246,7 +266,7 @@ class Tensor:
 
     def __index__(self) -> int:
         value = self._single("index")
-        if not isinstance(value, int):
+        if type(value) is not int:
             raise DTypeError(f"an index must be an integer, this tensor is {self.dtype}")
         return value
 
@@ -289,6 +309,12 @@ class Tensor:
     def __reduce__(self) -> tuple:
         self._only_leaves("pickle")
         return restore, (self._host("pickle").copy(), self.requires_grad, self.device)
+
+    def __copy__(self) -> "Tensor":
+        self._only_leaves("copy")
+        copy = share(self).requires_grad_(self.requires_grad)
+        copy._grad = self._grad
+        return copy
 
     def __deepcopy__(self, memo: dict) -> "Tensor":
         self._only_leaves("deepcopy")

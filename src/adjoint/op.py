@@ -30,6 +30,7 @@ Options of every kind:
   of shapes. `dtype="x"`, `"bool"` or `"dtype"`: an input's, a fixed one, or an attribute's, one
   word per result. Both are what a trace knows of the result; each kind has a default.
 - `promotes="x y"`: the inputs that are cast to a common dtype; `floats=True`: to a float one.
+- `real_valued=True`: complex inputs give the dtype of their parts.
 - `linear=True`, `dynamic_shape=True`: facts that transforms use.
 """
 

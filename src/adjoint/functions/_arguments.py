@@ -7,8 +7,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .._dtypes import RANK, SCALAR_RANK, as_numpy, canonical, of_scalar
-from .._errors import ArgumentError, DTypeError, KeywordError, ShapeError
-from .._operands import check_devices, constant, lift, to_dtype
+from .._errors import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    KeywordError,
+    RangeError,
+    ShapeError,
+)
+from .._operands import check_devices, common_dtype, constant, lift, to_dtype
 from .._tensor import Tensor
 
 VOCABULARY = {"dim": "axis", "keepdim": "keepdims", "dims": "axis"}
@@ -19,6 +26,8 @@ def reject(function: str, unknown: dict[str, Any]) -> NoReturn:
     """Say which keyword is wrong, and what PyTorch's name for it is called here."""
     name = next(iter(unknown))
     hint = f"; adjoint calls it {VOCABULARY[name]}=" if name in VOCABULARY else ""
+    if name == "out":
+        hint = f"; results are new tensors (for NumPy's function, use ad.{function})"
     raise KeywordError(f"{function}: there is no argument {name}={hint}")
 
 
@@ -33,6 +42,20 @@ def as_tensor(function: str, x: Any) -> Tensor:
     raise DTypeError(
         f"{function}: a tensor is needed, got {type(x).__name__}; convert it with ad.asarray"
     )
+
+
+def as_real(function: str, x: Any) -> Tensor:
+    x = as_tensor(function, x)
+    if x.data.dtype.kind == "c":
+        raise DTypeError(f"{function}: real numbers are needed, got {x.dtype.name}")
+    return x
+
+
+def in_common_dtype(function: str, *operands: Any) -> list[Tensor]:
+    """Tensors of the dtype that operands promote to; Python scalars follow the tensors."""
+    given = [x if type(x) in SCALAR_RANK else as_tensor(function, x) for x in operands]
+    dtype = common_dtype(function, given)
+    return [to_dtype(x, dtype) if isinstance(x, Tensor) else constant(x, dtype) for x in given]
 
 
 def as_tensor_like(function: str, x: Tensor, value: Any) -> Tensor:
@@ -50,40 +73,61 @@ def as_tensor_like(function: str, x: Tensor, value: Any) -> Tensor:
 
 
 def host_array(obj: Any, dtype: np.dtype | None, copy: bool | None) -> np.ndarray:
-    """A NumPy array, of a dtype that adjoint has, from NumPy or Python data."""
-    if isinstance(obj, (np.ndarray, np.generic)):
+    """A NumPy array, of a dtype that adjoint has, from array-like or Python data."""
+    if not isinstance(obj, (list, tuple, range)) and type(obj) not in SCALAR_RANK:
+        array = foreign_array(obj)
         try:
-            return canonical(np.array(obj, dtype, copy=copy))
+            return canonical(np.array(array, dtype, copy=copy))
         except ValueError:
             raise ArgumentError(
-                f"asarray: {obj.dtype} to {dtype} needs a copy, but copy=False"
+                f"asarray: {array.dtype} to {dtype} needs a copy, but copy=False"
             ) from None
     if copy is False:
         raise ArgumentError(f"asarray: {type(obj).__name__} can't be shared; leave copy=False out")
-    numpy_inside = refuse_tensors(obj)
+    arrays_inside = has_arrays(obj)
     try:
         array = np.array(obj, dtype)
     except OverflowError:
-        raise ArgumentError(f"asarray: a number is out of range for {dtype}") from None
+        raise RangeError(f"asarray: a number is out of range for {dtype}") from None
     except (ValueError, TypeError):
         raise ArgumentError(
             "asarray: the data isn't numbers in nested lists of equal lengths"
         ) from None
+    if array.dtype.kind == "O" and all(isinstance(item, int) for item in array.flat):
+        raise RangeError("asarray: an integer needs more than 64 bits")
     if array.dtype.kind not in "biufc":
         raise DTypeError(f"asarray: {type(obj).__name__} of {array.dtype} isn't numeric data")
-    if dtype is None and array.dtype.kind in "fc" and not numpy_inside:
+    if dtype is None and array.dtype.kind in "fc" and not arrays_inside:
         array = array.astype(as_numpy(float if array.dtype.kind == "f" else complex), copy=False)
     return canonical(array)
 
 
-def refuse_tensors(obj: Any) -> bool:
-    """Refuse tensors in lists, which would lose their graph; whether NumPy data is among them."""
-    if isinstance(obj, Tensor):
-        raise DTypeError("asarray: a list of tensors: join them with ad.stack or ad.concat")
+def foreign_array(obj: Any) -> np.ndarray:
+    """Another library's array as NumPy's: by its own protocols, by DLPack, or as a buffer."""
+    if isinstance(obj, (np.ndarray, np.generic)):
+        return np.asarray(obj)
+    try:
+        by_dlpack = hasattr(obj, "__dlpack__") and not hasattr(obj, "__array__")
+        array = np.from_dlpack(obj) if by_dlpack else np.asarray(obj)
+    except Exception as error:
+        raise ArgumentError(f"asarray: {type(obj).__name__} can't be converted: {error}") from None
+    if array.dtype.kind not in "biufc":
+        raise DTypeError(f"asarray: {type(obj).__name__} of {array.dtype} isn't numeric data")
+    return array
+
+
+def has_arrays(obj: Any) -> bool:
+    """Whether arrays, which know their dtypes, are among the items of nested lists."""
     if isinstance(obj, (list, tuple)):
-        found = [refuse_tensors(item) for item in obj]
-        return True in found
-    return isinstance(obj, (np.ndarray, np.generic))
+        return True in [has_arrays(item) for item in obj]
+    return hasattr(obj, "__array__")
+
+
+def has_tensors(obj: Any) -> bool:
+    """Whether tensors are among the items of nested lists."""
+    if isinstance(obj, (list, tuple)):
+        return True in [has_tensors(item) for item in obj]
+    return isinstance(obj, Tensor)
 
 
 def as_integer(function: str, name: str, value: Any) -> int:
@@ -93,11 +137,26 @@ def as_integer(function: str, name: str, value: Any) -> int:
         raise DTypeError(f"{function}: {name} must be an integer, got {value!r}") from None
 
 
+def as_number(function: str, name: str, value: Any) -> float:
+    """A Python float. A tensor is refused: it may want a gradient, which it wouldn't get."""
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return float(value)
+    raise DTypeError(f"{function}: {name} must be a Python number, got {value!r}")
+
+
+def as_integers(function: str, name: str, value: Any) -> list[int]:
+    """Integers from one, or from a list, a 1-d array or tensor of them."""
+    if isinstance(value, (np.ndarray, Tensor)) and len(value.shape) == 1:
+        value = value.tolist()
+    given = value if isinstance(value, (tuple, list)) else (value,)
+    return [as_integer(function, name, n) for n in given]
+
+
 def as_axis(function: str, axis: Any, ndim: int) -> int:
     """One axis, counted from the front."""
     number = as_integer(function, "axis", axis)
     if not -ndim <= number < ndim:
-        raise ArgumentError(f"{function}: axis {number} is out of range for {ndim} axes")
+        raise AxisError(f"{function}: axis {number} is out of range for {ndim} axes")
     return number % ndim
 
 
@@ -122,18 +181,3 @@ def as_shape(function: str, shape: Any) -> tuple[int, ...]:
     if any(n < 0 for n in out):
         raise ShapeError(f"{function}: a shape has no negative lengths, got {out}")
     return out
-
-
-def as_pair(function: str, name: str, value: Any, least: int) -> tuple[int, int]:
-    """Two ints from an int or a pair."""
-    try:
-        given = value if isinstance(value, (tuple, list)) else (value, value)
-        first, second = (operator.index(n) for n in given)
-    except (TypeError, ValueError):
-        first = second = least - 1
-    if min(first, second) < least:
-        raise ArgumentError(
-            f"{function}: {name} must be an integer of at least {least}, or a pair of them, got "
-            f"{value!r}"
-        )
-    return first, second

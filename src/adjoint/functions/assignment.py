@@ -14,7 +14,7 @@ from ..primitives.conversions import add_scaled
 from ..primitives.elementwise import where
 from ..primitives.reductions import broadcast_to
 from ._arguments import as_tensor_like
-from .indexing import in_range, parse
+from .indexing import Index, in_range, parse, viewed
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
@@ -31,12 +31,19 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         if not value.shape:  # one value needs no places, which aren't known in a trace
             rebind(x, where(index, value, x))
             return
-    spec, arrays, shape = parse(x, index)
-    value = as_value("assignment", x, value, shape)
+    place = parse(x, index)
+    value = as_value("assignment", x, value, place.shape)
     if recorded or mode.word & (TRACE | ANOMALY):
-        rebind(x, in_range(x, indexing.assign, x, value, *arrays, spec=spec))
+        rebind(x, assigned(x, value, place))
     else:
-        write(x, value, spec, arrays)
+        write(x, value, place)
+
+
+def assigned(x: Tensor, value: Tensor, place: Index) -> Tensor:
+    """x with a value at a place; of duplicates the last stays."""
+    spec, arrays, _, view = place
+    out = in_range(x, indexing.assign, viewed(x, view), value, *arrays, spec=spec)
+    return viewed(out, x.shape)
 
 
 def covers(index: Any, x: Tensor) -> bool:
@@ -44,12 +51,16 @@ def covers(index: Any, x: Tensor) -> bool:
     return isinstance(index, Tensor) and index.dtype.kind == "bool" and index.shape == x.shape
 
 
-def write(x: Tensor, value: Tensor, spec: tuple, arrays: tuple[Tensor, ...]) -> None:
+def write(x: Tensor, value: Tensor, place: Index) -> None:
     """Put values into x's own memory if nobody else can see it, else into a copy."""
+    if place.view != x.data.shape:
+        rebind(x, assigned(x, value, place))
+        return
     module: Any = backends.LOADED[type(x.data)]
     if not module.exclusive(x.data, 1):
         x.data = module.copy(x.data)
-    in_range(x, module.write, x.data, value.data, spec, [array.data for array in arrays])
+    arrays = [array.data for array in place.arrays]
+    in_range(x, module.write, x.data, value.data, place.spec, arrays)
 
 
 def writable(function: str, x: Tensor, *values: Any) -> bool:
@@ -94,14 +105,13 @@ def rebind(x: Tensor, result: Tensor) -> None:
 
 def inplace(function: Any) -> Any:
     """The in-place form of a binary operator: x += y."""
-    name = f"in-place {function.op.name}"
+    name = f"in-place {function.__name__}"
+    op = getattr(function, "op", None)
 
     def operate(x: Tensor, y: Any) -> Tensor:
         recorded = writable(name, x, y)
-        module = None if recorded else overwritable(x, y)
-        if module is None or not module.compute_into(
-            x.data, function.op.kernels[type(x.data)], y.data
-        ):
+        module = None if recorded or op is None else overwritable(x, y)
+        if module is None or not module.compute_into(x.data, op.kernels[type(x.data)], y.data):
             replace(name, x, function(x, y))
         return x
 
@@ -147,42 +157,9 @@ def replace(function: str, x: Tensor, result: Tensor) -> None:
             f"{function}: the result has shape {result.shape}, the tensor {x.shape}; it can't grow "
             "in place"
         )
-    rebind(x, as_tensor_like(function, x, result))
-
-
-class At:
-    """`x.at[index]`: new tensors with a part changed."""
-
-    def __init__(self, x: Tensor) -> None:
-        self._x = x
-
-    def __getitem__(self, index: Any) -> "Place":
-        return Place(self._x, index)
-
-
-class Place:
-    """A part of a tensor, to be changed in a copy."""
-
-    def __init__(self, x: Tensor, index: Any) -> None:
-        self._x = x
-        self._index = parse(x, index)
-
-    def set(self, value: Any) -> Tensor:
-        """The tensor with `value` here; where an index occurs twice the last value stays.
-
-        >>> ad.zeros(3).at[1].set(5.0)
-        tensor([0., 5., 0.])
-        """
-        x, (spec, arrays, shape) = self._x, self._index
-        value = as_value("at.set", x, value, shape)
-        return in_range(x, indexing.assign, x, value, *arrays, spec=spec)
-
-    def add(self, value: Any) -> Tensor:
-        """The tensor with `value` added here, once for each time an index occurs.
-
-        >>> ad.zeros(3).at[[1, 1]].add(5.0)
-        tensor([ 0., 10.,  0.])
-        """
-        x, (spec, arrays, shape) = self._x, self._index
-        value = as_value("at.add", x, value, shape)
-        return x + in_range(x, indexing.scatter, value, *arrays, spec=spec, shape=x.shape)
+    if result.data.dtype is not x.data.dtype:
+        raise DTypeError(
+            f"{function}: the result is {result.dtype.name}, the tensor {x.dtype.name}; its dtype "
+            "can't change in place: cast the other operand with ad.astype"
+        )
+    rebind(x, result)

@@ -2,19 +2,24 @@
 
 from typing import Any
 
+import numpy as np
+
 from .. import backends
 from .._dtypes import Default, as_numpy, int64
-from .._errors import ArgumentError, DeviceError, DTypeError
+from .._errors import ArgumentError, DeviceError, ShapeError
 from .._operands import lift
 from .._tensor import Tensor
 from ..primitives import creation as ops
 from ..primitives.conversions import cast
+from ..primitives.reductions import broadcast_to
 from ..primitives.shapes import reshape
-from ._arguments import as_shape, host_array
+from ._arguments import as_integer, as_shape, as_tensor, has_tensors, host_array, in_common_dtype
+from .shapes import stack
 
 
 def asarray(
     obj: Any,
+    /,
     *,
     dtype: Any = None,
     device: str | None = None,
@@ -33,9 +38,17 @@ def asarray(
     """
     if isinstance(obj, Tensor):
         return from_tensor(obj, dtype, device, copy, requires_grad)
+    if has_tensors(obj):
+        return from_tensor(stacked(obj), dtype, device, None, requires_grad)
     array = host_array(obj, None if dtype is None else as_numpy(dtype), copy)
     data = backends.backend(device or "cpu").from_numpy(array)
     return ask_for_grad(lift(data), requires_grad)
+
+
+def stacked(items: Any) -> Tensor:
+    """Nested lists of tensors and numbers as one tensor, which keeps their gradients."""
+    parts = [stacked(item) if isinstance(item, (list, tuple)) else item for item in items]
+    return stack(in_common_dtype("asarray", *parts))
 
 
 def tensor(
@@ -48,6 +61,8 @@ def tensor(
     """
     if isinstance(data, Tensor):
         data = data.detach()
+    elif has_tensors(data):
+        data = stacked(data).detach()
     return asarray(data, dtype=dtype, device=device, copy=True, requires_grad=requires_grad)
 
 
@@ -64,11 +79,9 @@ def from_tensor(
         if copy is False:
             raise ArgumentError(f"asarray: {x.dtype.name} to {raw} needs a copy, but copy=False")
         x = cast(x, dtype=raw)
-    elif requires_grad:
-        x = x.detach()
     elif copy:  # tensors are values: sharing the memory is as good as a copy
         x = reshape(x, shape=x.shape)
-    return ask_for_grad(x, requires_grad)
+    return x.detach().requires_grad_() if requires_grad else x
 
 
 def ask_for_grad(x: Tensor, requires_grad: bool) -> Tensor:
@@ -80,7 +93,7 @@ def full(
     fill_value: Any,
     *,
     dtype: Any = None,
-    device: str = "cpu",
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor filled with one value.
@@ -92,19 +105,28 @@ def full(
 
 
 def filled(
-    function: str, shape: Any, value: Any, dtype: Any, device: str, requires_grad: bool
+    function: str, shape: Any, value: Any, dtype: Any, device: str | None, requires_grad: bool
 ) -> Tensor:
+    sizes = as_shape(function, shape)
     if isinstance(value, Tensor):
-        raise DTypeError(
-            f"{function}: fill_value must be a Python number, not a Tensor; use ad.broadcast_to"
-        )
+        out = repeated(function, from_tensor(value, dtype, device, None, False), sizes)
+        return out.detach().requires_grad_() if requires_grad else out
+    if isinstance(value, (np.generic, np.ndarray)) and not value.ndim:
+        value, dtype = value.item(), value.dtype if dtype is None else dtype
     raw = as_numpy(type(value) if dtype is None else dtype)
-    out = ops.full(shape=as_shape(function, shape), value=value, dtype=raw, device=device)
+    out = ops.full(shape=sizes, value=value, dtype=raw, device=device or "cpu")
     return ask_for_grad(out, requires_grad)
 
 
+def repeated(function: str, value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A 0-d tensor everywhere in a shape; it keeps its gradient."""
+    if value.ndim:
+        raise ShapeError(f"{function}: fill_value must be 0-d, its shape is {value.shape}")
+    return broadcast_to(value, shape=shape)
+
+
 def zeros(
-    shape: Any, *, dtype: Any = None, device: str = "cpu", requires_grad: bool = False
+    shape: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor of zeros.
 
@@ -115,7 +137,7 @@ def zeros(
 
 
 def ones(
-    shape: Any, *, dtype: Any = None, device: str = "cpu", requires_grad: bool = False
+    shape: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor of ones.
 
@@ -125,42 +147,81 @@ def ones(
     return filled("ones", shape, 1, dtype or float, device, requires_grad)
 
 
+def empty(
+    shape: Any,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor whose values don't matter: zeros, which the system hands out as fast as nothing.
+
+    >>> ad.empty((2, 3)).shape
+    (2, 3)
+    """
+    return filled("empty", shape, 0, dtype or float, device, requires_grad)
+
+
 def full_like(
-    x: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False
+    x: Any,
+    /,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A tensor filled with one value, of the shape, dtype and device of x.
 
     >>> ad.full_like(ad.ones((2,)), 7)
     tensor([7., 7.])
     """
-    return filled("full_like", x.shape, fill_value, dtype or x.dtype, x.device, requires_grad)
+    x = as_tensor("full_like", x)
+    dtype, device = dtype or x.dtype, device or x.device
+    return filled("full_like", x.shape, fill_value, dtype, device, requires_grad)
 
 
-def zeros_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros_like(
+    x: Any, /, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
     """Zeros, of the shape, dtype and device of x.
 
     >>> ad.zeros_like(ad.ones((2,)))
     tensor([0., 0.])
     """
-    return full_like(x, 0, dtype=dtype, requires_grad=requires_grad)
+    return full_like(x, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def ones_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def ones_like(
+    x: Any, /, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
     """Ones, of the shape, dtype and device of x.
 
     >>> ad.ones_like(ad.zeros((2,)))
     tensor([1., 1.])
     """
-    return full_like(x, 1, dtype=dtype, requires_grad=requires_grad)
+    return full_like(x, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def empty_like(
+    x: Any, /, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor whose values don't matter, of the shape, dtype and device of x.
+
+    >>> ad.empty_like(ad.zeros((2,))).shape
+    (2,)
+    """
+    return full_like(x, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def arange(
     start: float,
+    /,
     stop: float | None = None,
     step: float = 1,
     *,
     dtype: Any = None,
-    device: str = "cpu",
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Numbers from start (0 if only one is given) up to, but without, stop.
@@ -170,21 +231,74 @@ def arange(
     """
     if stop is None:
         start, stop = 0, start
+    numbers: list[Any] = [start, stop, step]
+    start, stop, step = (x.item() if hasattr(x, "item") else x for x in numbers)
     if step == 0:
         raise ArgumentError("arange: step must not be 0")
     whole = all(isinstance(number, int) for number in (start, stop, step))
     raw = as_numpy(dtype) if dtype is not None else int64.dtype if whole else Default.float
-    out = ops.arange(start=start, stop=stop, step=step, dtype=raw, device=device)
+    out = ops.arange(start=start, stop=stop, step=step, dtype=raw, device=device or "cpu")
     return ask_for_grad(out, requires_grad)
+
+
+def linspace(
+    start: complex,
+    stop: complex,
+    /,
+    num: int,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    endpoint: bool = True,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`num` evenly spaced numbers from start to stop, which is left out if `endpoint` is false.
+
+    >>> ad.linspace(0, 1, 5)
+    tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    if as_integer("linspace", "num", num) < 0:
+        raise ArgumentError(f"linspace: num can't be negative, got {num}")
+    default = complex if isinstance(start, complex) or isinstance(stop, complex) else float
+    raw = as_numpy(default if dtype is None else dtype)
+    ends = {"start": start, "stop": stop, "num": num, "endpoint": bool(endpoint)}
+    return ask_for_grad(ops.linspace(**ends, dtype=raw, device=device or "cpu"), requires_grad)
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """Coordinates on a grid: each 1-d tensor broadcast along the axes of the others.
+
+    With indexing "xy" the first tensor runs along axis 1, with "ij" along axis 0.
+
+    >>> [x.tolist() for x in ad.meshgrid(ad.asarray([1, 2]), ad.asarray([3, 4]))]
+    [[[1, 2], [1, 2]], [[3, 3], [4, 4]]]
+    """
+    tensors = [as_tensor("meshgrid", x) for x in arrays]
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f"meshgrid: indexing is 'xy' or 'ij', got {indexing!r}")
+    if any(x.ndim > 1 for x in tensors):
+        raise ShapeError(f"meshgrid: 1-d tensors are needed, got {[x.shape for x in tensors]}")
+    axes = list(range(len(tensors)))
+    if indexing == "xy":
+        axes[:2] = reversed(axes[:2])  # its own inverse: what goes where, and what comes from where
+    shape = tuple(tensors[axis].size for axis in axes)
+    return tuple(along(x, axis, shape) for x, axis in zip(tensors, axes, strict=True))
+
+
+def along(x: Tensor, axis: int, shape: tuple[int, ...]) -> Tensor:
+    """A 1-d tensor along one axis of a shape, repeated along the others."""
+    line = tuple(n if k == axis else 1 for k, n in enumerate(shape))
+    return broadcast_to(reshape(x, shape=line), shape=shape)
 
 
 def eye(
     n_rows: int,
     n_cols: int | None = None,
+    /,
     *,
     k: int = 0,
     dtype: Any = None,
-    device: str = "cpu",
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Ones on the k-th diagonal, zeros elsewhere.
@@ -194,5 +308,6 @@ def eye(
             [0., 1.]])
     """
     rows, columns = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
-    out = ops.eye(rows=rows, columns=columns, k=k, dtype=as_numpy(dtype or float), device=device)
+    raw, device = as_numpy(dtype or float), device or "cpu"
+    out = ops.eye(rows=rows, columns=columns, k=k, dtype=raw, device=device)
     return ask_for_grad(out, requires_grad)

@@ -6,14 +6,15 @@ import numpy as np
 
 from .. import backends
 from .._dtypes import as_numpy
-from .._errors import DeviceError, DTypeError
+from .._errors import ArgumentError, DeviceError, DTypeError
 from .._tensor import Tensor
-from ..primitives import conversions
-from ..primitives.elementwise import pow, square
-from ._arguments import as_tensor
+from ..primitives import activations, conversions
+from ..primitives.elementwise import divide, logaddexp, pow, square, where
+from ..primitives.shapes import reshape
+from ._arguments import as_number, as_real, as_tensor
 
 
-def astype(x: Any, dtype: Any, *, copy: bool = True) -> Tensor:
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """The values in another dtype, rounded towards zero if that is an integer one.
 
     >>> ad.astype(ad.asarray([1.7, -1.7]), ad.int32)
@@ -21,10 +22,15 @@ def astype(x: Any, dtype: Any, *, copy: bool = True) -> Tensor:
     """
     x = as_tensor("astype", x)
     raw = as_numpy(dtype)
+    if x.data.dtype.kind == "c" and raw.kind not in "cb":
+        raise DTypeError(
+            f"astype: {x.dtype.name} to {raw} would lose the imaginary part; use ad.real(x)"
+        )
+    x = x if device is None else to_device(x, device)
     return x if raw is x.data.dtype and not copy else conversions.cast(x, dtype=raw)
 
 
-def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     """x, but at least `min` and at most `max`; the gradient is 1 strictly between them.
 
     >>> ad.clip(ad.asarray([-1.0, 0.5, 2.0]), 0, 1)
@@ -47,7 +53,100 @@ def extremes(x: Tensor) -> tuple[Any, Any]:
 
 def power(x: Tensor, y: Any) -> Tensor:
     """x ** y; squares are frequent, and have an op of their own."""
-    return square(x) if type(y) in (int, float) and y == 2 else pow(x, y)
+    squares = type(y) in (int, float) and y == 2 and x.data.dtype.kind == "f"
+    return square(x) if squares else pow(x, y)
+
+
+def positive(x: Any, /) -> Tensor:
+    """+x: the same values.
+
+    >>> ad.positive(-3.0)
+    tensor(-3.)
+    """
+    x = as_tensor("positive", x)
+    return reshape(x, shape=x.shape)
+
+
+def reciprocal(x: Any, /) -> Tensor:
+    """1 / x; integers give the default float.
+
+    >>> ad.reciprocal(4.0)
+    tensor(0.25)
+    """
+    return divide(1, as_tensor("reciprocal", x))
+
+
+def real(x: Any, /) -> Tensor:
+    """The real part; of a real number, the number.
+
+    >>> ad.real(3 + 4j)
+    tensor(3.)
+    """
+    x = as_tensor("real", x)
+    return conversions.real(x) if x.data.dtype.kind == "c" else positive(x)
+
+
+def imag(x: Any, /) -> Tensor:
+    """The imaginary part; of a real number, zero.
+
+    >>> ad.imag(3 + 4j)
+    tensor(4.)
+    """
+    x = as_tensor("imag", x)
+    if x.data.dtype.kind == "c":
+        return conversions.imag(x)
+    return where(False, x, 0)
+
+
+def conj(x: Any, /) -> Tensor:
+    """The complex conjugate; of a real number, the number.
+
+    >>> ad.conj(3 + 4j)
+    tensor(3.-4.j, dtype=adjoint.complex64)
+    """
+    x = as_tensor("conj", x)
+    return conversions.conj(x) if x.data.dtype.kind == "c" else positive(x)
+
+
+def softplus(x: Any, /) -> Tensor:
+    """log(1 + exp(x)) without overflow.
+
+    >>> ad.softplus(ad.asarray([0.0, 100.0]))
+    tensor([  0.6931, 100.    ])
+    """
+    return logaddexp(as_real("softplus", x), 0)
+
+
+def gelu(x: Any, /, approximate: str = "none") -> Tensor:
+    """x times the normal distribution function of x; `approximate="tanh"` for its cheaper form.
+
+    >>> ad.gelu(ad.asarray([-1.0, 0.0, 1.0]))
+    tensor([-0.1587,  0.    ,  0.8413])
+    """
+    forms = {"none": activations.gelu, "tanh": activations.gelu_tanh}
+    if approximate not in forms:
+        raise ArgumentError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}")
+    return forms[approximate](x)
+
+
+def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
+    """x, times a slope where it is negative.
+
+    >>> ad.leaky_relu(ad.asarray([-1.0, 2.0]))
+    tensor([-0.01,  2.  ])
+    """
+    return activations.leaky_relu(
+        x, negative_slope=as_number("leaky_relu", "negative_slope", negative_slope)
+    )
+
+
+def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
+    """x, or alpha * (exp(x) - 1) where it is negative.
+
+    >>> ad.elu(ad.asarray([-1.0, 2.0]))
+    tensor([-0.6321,  2.    ])
+    """
+    return activations.elu(x, alpha=as_number("elu", "alpha", alpha))
 
 
 def to(x: Tensor, target: Any) -> Tensor:
@@ -56,9 +155,18 @@ def to(x: Tensor, target: Any) -> Tensor:
     >>> ad.asarray([1, 2]).to(ad.float32)
     tensor([1., 2.])
     """
-    if not isinstance(target, str):
-        return astype(x, target, copy=False)
-    if target != x.device:
-        backends.backend(target)
-        raise DeviceError(f"to: moving a tensor from {x.device} to {target} isn't possible yet")
+    return to_device(x, target) if isinstance(target, str) else astype(x, target, copy=False)
+
+
+def to_device(x: Tensor, device: str, /, *, stream: Any = None) -> Tensor:
+    """The tensor on another device; `stream` is for devices that have streams: none so far.
+
+    >>> ad.asarray([1, 2]).to_device("cpu")
+    tensor([1, 2])
+    """
+    if stream is not None:
+        raise ArgumentError(f"to_device: {device} has no streams, got stream={stream!r}")
+    if device != x.device:
+        backends.backend(device)
+        raise DeviceError(f"to: moving a tensor from {x.device} to {device} isn't possible yet")
     return x

@@ -7,18 +7,25 @@ import numpy as np
 
 from .._errors import ArgumentError, IndexingError, ShapeError
 from .._operands import lift
+from .._shapes import broadcast_shapes
 from .._tensor import Tensor, describe
 from ..primitives import indexing, shapes
+from ..primitives.reductions import broadcast_to
 from ..primitives.shapes import indexed_shape
 from ._arguments import as_axis, as_tensor, as_tensor_like, host_array, reject
 
 
 class Index(NamedTuple):
-    """An index in normal form: ints, slices, None and "array", and a tensor for each "array"."""
+    """An index in normal form: ints, slices, None and "array", and a tensor for each "array".
+
+    `shape` is what it selects. `view` is the shape that the tensor is indexed in: its own, with an
+    axis of length 1 for each 0-d boolean.
+    """
 
     spec: tuple
     arrays: tuple[Tensor, ...]
     shape: tuple[int, ...]
+    view: tuple[int, ...]
 
 
 def parse(x: Tensor, index: Any) -> Index:
@@ -36,6 +43,7 @@ def parse(x: Tensor, index: Any) -> Index:
 
     spec: list[Any] = []
     arrays: list[Tensor] = []
+    view: list[int] = []
     axis = 0
     for entry in entries:
         if isinstance(entry, Tensor):
@@ -48,21 +56,25 @@ def parse(x: Tensor, index: Any) -> Index:
             raise IndexingError(
                 f"index {entry} is out of range for axis {axis} of a tensor of shape {x.shape}"
             )
-        axis += axes_taken(entry)
+        taken = axes_taken(entry)
+        view += x.shape[axis : axis + taken] or ([1] if isinstance(entry, Tensor) else [])
+        axis += taken
     array_shapes = tuple(a.data.shape for a in arrays)
-    return Index(tuple(spec), tuple(arrays), indexed_shape(x.shape, tuple(spec), array_shapes))
+    shape = indexed_shape(tuple(view), tuple(spec), array_shapes)
+    return Index(tuple(spec), tuple(arrays), shape, tuple(view))
 
 
 def as_entry(entry: Any) -> Any:
     """One entry of an index: None, an ellipsis, an int, a slice of ints, or an index tensor."""
     if entry is None or entry is Ellipsis or type(entry) is int:
         return entry
-    if isinstance(entry, (list, tuple, np.ndarray)):
+    if isinstance(entry, (list, tuple, np.ndarray, bool, np.bool_)):
         try:
             array = host_array(entry, None, None)
         except (TypeError, ValueError) as error:
             raise IndexingError(f"an index must be integers or booleans: {error}") from None
-        entry = lift(array.astype(np.int64) if array.size == 0 else array)
+        empty = isinstance(entry, (list, tuple)) and not array.size
+        entry = lift(array.astype(np.int64) if empty else array)
     if isinstance(entry, Tensor):
         if entry.data.dtype.kind not in "iub":
             raise IndexingError(f"an index must be integers or booleans, not {describe(entry)}")
@@ -70,8 +82,6 @@ def as_entry(entry: Any) -> Any:
     try:
         if isinstance(entry, slice):
             return slice(*(None if n is None else operator.index(n) for n in slice_parts(entry)))
-        if isinstance(entry, (bool, np.bool_)):
-            raise TypeError
         return operator.index(entry)
     except TypeError:
         raise IndexingError(
@@ -95,10 +105,12 @@ def axes_taken(entry: Any) -> int:
 
 def mask_indices(mask: Tensor, x: Tensor, axis: int) -> list[Tensor]:
     """A boolean mask as integer indices, one tensor per axis."""
+    if mask.ndim == 0:  # it stands for a new axis, of which it selects everything or nothing
+        return mask_indices(shapes.reshape(mask, shape=(1,)), shapes.reshape(mask, shape=(1,)), 0)
     covered = x.shape[axis : axis + mask.ndim]
-    if mask.ndim == 0:
-        raise IndexingError("a 0-d boolean can't be an index; use ad.where")
-    if mask.shape != covered:
+    # As in NumPy, a mask without elements selects nothing, whatever it stands for.
+    pairs = zip(mask.shape, covered, strict=False)
+    if len(covered) < mask.ndim or any(n not in (0, m) for n, m in pairs):
         raise IndexingError(
             f"a boolean index of shape {mask.shape} doesn't fit the axes of shape {covered} that "
             f"it stands for (tensor of shape {x.shape})"
@@ -111,22 +123,27 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     """x[index]: basic indices give views, arrays and masks select."""
     if type(index) is int and x.data.shape and -x.data.shape[0] <= index < x.data.shape[0]:
         return shapes.slice_(x, index=(index,))
-    spec, arrays, _ = parse(x, index)
+    spec, arrays, _, view = parse(x, index)
     if not arrays:
         return shapes.slice_(x, index=spec)
-    return in_range(x, indexing.index, x, *arrays, spec=spec)
+    return in_range(x, indexing.index, viewed(x, view), *arrays, spec=spec)
 
 
-def in_range(x: Tensor, function: Any, *args: Any, **attrs: Any) -> Tensor:
+def viewed(x: Tensor, view: tuple[int, ...]) -> Tensor:
+    return x if x.data.shape == view else shapes.reshape(x, shape=view)
+
+
+def in_range(x: Tensor, op: Any, *args: Any, function: str = "", **attrs: Any) -> Tensor:
     """Call an index op, and say what was indexed if an index is out of range."""
     try:
-        return function(*args, **attrs)
+        return op(*args, **attrs)
     except IndexError as error:
         reason = str(error).rpartition("): ")[2]
-        raise IndexingError(f"{reason} (tensor of shape {x.shape})") from None
+        name = f"{function}: " if function else ""
+        raise IndexingError(f"{name}{reason} (tensor of shape {x.shape})") from None
 
 
-def take(x: Any, indices: Any, axis: int | None = None, **unknown: Any) -> Tensor:
+def take(x: Any, indices: Any, /, axis: int | None = None, **unknown: Any) -> Tensor:
     """Elements at integer indices along an axis, which may be left out for 1-d tensors.
 
     >>> ad.take(ad.asarray([[1, 2], [3, 4]]), ad.asarray([1, 0, 1]), axis=0)
@@ -136,16 +153,55 @@ def take(x: Any, indices: Any, axis: int | None = None, **unknown: Any) -> Tenso
     """
     if unknown:
         reject("take", unknown)
-    x, indices = as_tensor("take", x), as_indices("take", indices)
+    return taken("take", as_tensor("take", x), as_indices("take", indices), axis)
+
+
+def taken(function: str, x: Tensor, indices: Tensor, axis: int | None) -> Tensor:
     if axis is None and x.ndim != 1:
-        raise ArgumentError(f"take: name an axis: the tensor has shape {x.shape}")
-    axis = as_axis("take", 0 if axis is None else axis, x.ndim)
+        raise ArgumentError(f"{function}: name an axis: the tensor has shape {x.shape}")
+    axis = as_axis(function, 0 if axis is None else axis, x.ndim)
     spec = (*(slice(None) for _ in range(axis)), "array")
-    return in_range(x, indexing.index, x, indices, spec=spec)
+    return in_range(x, indexing.index, x, indices, function=function, spec=spec)
 
 
-def take_along_axis(x: Any, indices: Any, axis: int = -1, **unknown: Any) -> Tensor:
-    """Elements at indices that run along one axis and match x in the others.
+def index_select(x: Any, index: Any, axis: int = 0, **unknown: Any) -> Tensor:
+    """The parts of x at 1-d integer indices along an axis.
+
+    >>> ad.index_select(ad.asarray([[1, 2], [3, 4]]), ad.asarray([1]), axis=1)
+    tensor([[2],
+            [4]])
+    """
+    if unknown:
+        reject("index_select", unknown)
+    index = as_indices("index_select", index)
+    if index.ndim != 1:
+        raise ShapeError(f"index_select: 1-d indices are needed, got shape {index.shape}; use take")
+    return taken("index_select", as_tensor("index_select", x), index, axis)
+
+
+def gather(x: Any, index: Any, axis: int = 0, **unknown: Any) -> Tensor:
+    """Elements at indices along one axis, as in PyTorch: in the others the index may be shorter.
+
+    >>> ad.gather(ad.asarray([[1, 2], [3, 4]]), ad.asarray([[1, 1, 0]]), axis=1)
+    tensor([[2, 2, 1]])
+    """
+    if unknown:
+        reject("gather", unknown)
+    x, index = as_tensor("gather", x), as_indices("gather", index)
+    axis = as_axis("gather", axis, x.ndim)
+    others = [k for k in range(x.ndim) if k != axis]
+    if index.ndim != x.ndim or any(index.shape[k] > x.shape[k] for k in others):
+        raise ShapeError(
+            f"gather: x has shape {x.shape}, the index {index.shape}; it must have as many axes, "
+            f"and be no longer in any but axis {axis}"
+        )
+    part = tuple(slice(None) if k == axis else slice(n) for k, n in enumerate(index.shape))
+    near = shapes.slice_(x, index=part)
+    return in_range(x, indexing.take_along_axis, near, index, function="gather", axis=axis)
+
+
+def take_along_axis(x: Any, indices: Any, /, axis: int = -1, **unknown: Any) -> Tensor:
+    """Elements at indices that run along one axis and broadcast with x in the others.
 
     >>> ad.take_along_axis(ad.asarray([[1, 2], [3, 4]]), ad.asarray([[1], [0]]), axis=1)
     tensor([[2],
@@ -155,8 +211,8 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1, **unknown: Any) -> Ten
         reject("take_along_axis", unknown)
     x, indices = as_tensor("take_along_axis", x), as_indices("take_along_axis", indices)
     axis = as_axis("take_along_axis", axis, x.ndim)
-    same_but("take_along_axis", axis, x, indices)
-    return in_range(x, indexing.take_along_axis, x, indices, axis=axis)
+    x, indices = stretched(axis, x, indices)
+    return in_range(x, indexing.take_along_axis, x, indices, function="take_along_axis", axis=axis)
 
 
 def scatter_add(x: Any, index: Any, src: Any, axis: int = 0, **unknown: Any) -> Tensor:
@@ -173,8 +229,8 @@ def scatter_add(x: Any, index: Any, src: Any, axis: int = 0, **unknown: Any) -> 
     same_but("scatter_add", axis, x, index)
     if src.shape != index.shape:
         raise ShapeError(f"scatter_add: index has shape {index.shape}, src {src.shape}")
-    added = in_range(x, indexing.scatter_along_axis, src, index, axis=axis, shape=x.shape)
-    return x + added
+    options = {"function": "scatter_add", "axis": axis, "shape": x.shape}
+    return x + in_range(x, indexing.scatter_along_axis, src, index, **options)
 
 
 def nonzero(x: Any) -> tuple[Tensor, ...]:
@@ -195,6 +251,22 @@ def as_indices(function: str, indices: Any) -> Tensor:
     if indices.data.dtype.kind not in "iu":
         raise IndexingError(f"{function}: integer indices are needed, got {describe(indices)}")
     return indices
+
+
+def stretched(axis: int, *tensors: Tensor) -> list[Tensor]:
+    """Tensors broadcast to each other in all axes but one."""
+    if len({x.ndim for x in tensors}) > 1:
+        raise ShapeError(
+            f"take_along_axis: x has shape {tensors[0].shape}, the indices {tensors[1].shape}; "
+            "they must have as many axes"
+        )
+    others = [(*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in tensors]
+    common = list(broadcast_shapes("take_along_axis", others))
+    wanted = [(*common[:axis], x.shape[axis], *common[axis + 1 :]) for x in tensors]
+    return [
+        x if x.shape == shape else broadcast_to(x, shape=shape)
+        for x, shape in zip(tensors, wanted, strict=True)
+    ]
 
 
 def same_but(function: str, axis: int, x: Tensor, indices: Tensor) -> None:

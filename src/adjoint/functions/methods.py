@@ -13,17 +13,43 @@ from .._expr import Expr
 from .._modes import GRAD, mode
 from .._tensor import Tensor, wrap
 from ..primitives import elementwise as ops
-from . import assignment, contractions, elementwise, indexing, reductions, shapes
+from . import (
+    arrangement,
+    assignment,
+    at,
+    contractions,
+    elementwise,
+    indexing,
+    interchange,
+    reductions,
+    shapes,
+    sorting,
+)
+
+
+def with_spread(name: str, function: Callable) -> Callable:
+    """A method that takes lengths or axes one by one as well: x.reshape(2, 3)."""
+
+    def call(x: Any, first: Any, *more: int, **options: Any) -> Any:
+        return function(x, (first, *more) if more else first, **options)
+
+    call.__name__, call.__doc__ = name, function.__doc__
+    return call
+
 
 BINARY: dict[str, Callable] = {
     "add": ops.add,
     "sub": ops.subtract,
     "mul": ops.multiply,
     "truediv": ops.divide,
+    "floordiv": ops.floor_divide,
+    "mod": ops.remainder,
     "pow": elementwise.power,
     "matmul": contractions.matmul,
     "and": ops.bitwise_and,
     "or": ops.bitwise_or,
+    "xor": ops.bitwise_xor,
+    "lshift": ops.bitwise_left_shift,
     "rshift": ops.bitwise_right_shift,
 }
 COMPARISONS: dict[str, Callable] = {
@@ -33,15 +59,10 @@ COMPARISONS: dict[str, Callable] = {
     "ge": ops.greater_equal,
 }
 UNARY: dict[str, Callable] = {
+    "pos": elementwise.positive,
     "neg": ops.negative,
     "abs": ops.abs,
     "invert": ops.bitwise_invert,
-}
-INPLACE: dict[str, Callable] = {
-    "add": ops.add,
-    "sub": ops.subtract,
-    "mul": ops.multiply,
-    "truediv": ops.divide,
 }
 METHODS: dict[str, Callable] = {
     "backward": autograd.backward,
@@ -49,11 +70,11 @@ METHODS: dict[str, Callable] = {
     "broadcast_to": shapes.broadcast_to,
     "clip": elementwise.clip,
     "expand_dims": shapes.expand_dims,
-    "flip": shapes.flip,
-    "permute": shapes.permute_dims,
-    "permute_dims": shapes.permute_dims,
+    "flip": arrangement.flip,
+    "permute": with_spread("permute_dims", shapes.permute_dims),
+    "permute_dims": with_spread("permute_dims", shapes.permute_dims),
     "pow": elementwise.power,
-    "reshape": shapes.reshape,
+    "reshape": with_spread("reshape", shapes.reshape),
     "squeeze": shapes.squeeze,
     "take": indexing.take,
     "to": elementwise.to,
@@ -67,9 +88,30 @@ METHODS: dict[str, Callable] = {
     "mean": reductions.mean,
     "softmax": reductions.softmax,
     "sum": reductions.sum,
-    "topk": reductions.topk,
+    "topk": sorting.topk,
     "var": reductions.var,
     "add_": assignment.add_,
+    "to_device": elementwise.to_device,
+    "reciprocal": elementwise.reciprocal,
+    "argmin": reductions.argmin,
+    "argsort": sorting.argsort,
+    "cumulative_prod": reductions.cumulative_prod,
+    "diagonal": arrangement.diagonal,
+    "logsumexp": reductions.logsumexp,
+    "min": reductions.min,
+    "moveaxis": shapes.moveaxis,
+    "prod": reductions.prod,
+    "repeat": arrangement.repeat,
+    "roll": arrangement.roll,
+    "sort": sorting.sort,
+    "split": shapes.split,
+    "std": reductions.std,
+    "swapaxes": shapes.swapaxes,
+    "tile": arrangement.tile,
+    "__array_namespace__": interchange.array_namespace,
+    "__dlpack__": interchange.dlpack,
+    "__dlpack_device__": interchange.dlpack_device,
+    "_repr_html_": interchange.as_html,
     "__getitem__": indexing.getitem,
     "__setitem__": assignment.setitem,
 }
@@ -105,7 +147,7 @@ def transposed(x: Tensor) -> Tensor:
 
 
 PROPERTIES: dict[str, Any] = {
-    "at": property(assignment.At, doc="x.at[index].set(v) and .add(v)."),
+    "at": property(at.At, doc="x.at[index].set(v), .add(v), .multiply(v), .min(v), ..."),
     "T": property(transposed),
     "mT": property(shapes.matrix_transpose),
 }
@@ -124,7 +166,7 @@ def bind() -> None:
     for name, function in (("__eq__", ops.equal), ("__ne__", ops.not_equal)):
         setattr(Tensor, name, comparable(function))
         setattr(Expr, name, function)
-    for name, function in INPLACE.items():
+    for name, function in BINARY.items():
         setattr(Tensor, f"__i{name}__", assignment.inplace(function))
     for name, function in METHODS.items():
         setattr(Tensor, name, function)

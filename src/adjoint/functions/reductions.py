@@ -1,18 +1,16 @@
 """Reductions over axes, and functions along one axis."""
 
 import math
-from collections import namedtuple
 from typing import Any
 
 from .._dtypes import Default, as_numpy, float16, float32, int64, uint64
 from .._errors import ArgumentError
 from .._tensor import Tensor
-from ..primitives import indexing, reductions
+from ..primitives import reductions
 from ..primitives.conversions import cast
-from ..primitives.shapes import reshape
-from ._arguments import Axis, as_axes, as_axis, as_integer, as_tensor, reject
-
-TopK = namedtuple("TopK", ["values", "indices"])
+from ..primitives.elementwise import equal, not_equal, sqrt, where
+from ..primitives.shapes import pad, reshape
+from ._arguments import Axis, as_axes, as_axis, as_number, as_real, as_tensor, reject
 
 
 def sum(
@@ -24,8 +22,19 @@ def sum(
     tensor([4., 6.])
     """
     x, axes = prepared("sum", x, axis, unknown)
-    x = widened(x) if dtype is None else cast(x, dtype=as_numpy(dtype))
-    return reductions.sum_(x, axis=axes, keepdims=keepdims)
+    return reductions.sum_(widened(x, dtype), axis=axes, keepdims=keepdims)
+
+
+def prod(
+    x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, **unknown: Any
+) -> Tensor:
+    """The product over axes, all if none is named. Integers are multiplied in 64 bits.
+
+    >>> ad.prod(ad.asarray([-2.0, 3.0]))
+    tensor(-6.)
+    """
+    x, axes = prepared("prod", x, axis, unknown)
+    return reductions.prod(widened(x, dtype), axis=axes, keepdims=keepdims)
 
 
 def mean(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
@@ -50,13 +59,44 @@ def var(
     >>> ad.var(ad.asarray([1.0, 2.0, 6.0]))
     tensor(4.6667)
     """
-    x, axes = prepared("var", x, axis, unknown)
-    x = as_float(x)
+    return variance("var", x, axis, correction, keepdims, unknown)
+
+
+def variance(
+    function: str, x: Any, axis: Axis, correction: float, keepdims: bool, unknown: dict
+) -> Tensor:
+    x, axes = prepared(function, x, axis, unknown)
+    x = as_float(as_real(function, x))
+    correction = as_number(function, "correction", correction)
     count = math.prod(x.shape[k] for k in axes)
     out = reductions.moments(x, axis=axes)[1]
     if correction:
         out = out * (count / (count - correction) if count > correction else math.nan)
     return out if keepdims else reshape(out, shape=dropped(x.shape, axes))
+
+
+def std(
+    x: Any, axis: Axis = None, *, correction: float = 0, keepdims: bool = False, **unknown: Any
+) -> Tensor:
+    """The standard deviation: the root of `ad.var`. Where it is 0 its gradient is 0.
+
+    >>> ad.std(ad.asarray([1.0, 3.0]))
+    tensor(1.)
+    """
+    squared = variance("std", x, axis, correction, keepdims, unknown)
+    flat = equal(squared, 0)
+    return where(flat, 0, sqrt(where(flat, 1, squared)))
+
+
+def logsumexp(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
+    """log(sum(exp(x))) over axes, all if none is named, without overflow.
+
+    >>> ad.logsumexp(ad.asarray([100.0, 100.0]))
+    tensor(100.6931)
+    """
+    x, axes = prepared("logsumexp", x, axis, unknown)
+    x = as_real("logsumexp", x)
+    return reductions.logsumexp(as_float(x), axis=axes, keepdims=keepdims)
 
 
 def max(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
@@ -70,22 +110,59 @@ def max(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) ->
     return reductions.max_(x, axis=axes, keepdims=keepdims)
 
 
+def min(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
+    """The smallest element over axes, all if none is named; equals share the gradient.
+
+    >>> ad.min(ad.asarray([[1.0, 5.0], [3.0, 4.0]]), axis=1)
+    tensor([1., 3.])
+    """
+    x, axes = prepared("min", x, axis, unknown)
+    some_elements("min", x, axes)
+    return reductions.min_(x, axis=axes, keepdims=keepdims)
+
+
 def argmax(x: Any, axis: int | None = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
     """The index of the first largest element along an axis, or in the flattened tensor.
 
     >>> ad.argmax(ad.asarray([1.0, 5.0, 3.0]))
     tensor(1)
     """
+    return position_of("argmax", reductions.argmax, x, axis, keepdims, unknown)
+
+
+def argmin(x: Any, axis: int | None = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
+    """The index of the first smallest element along an axis, or in the flattened tensor.
+
+    >>> ad.argmin(ad.asarray([4.0, 1.0, 3.0]))
+    tensor(1)
+    """
+    return position_of("argmin", reductions.argmin, x, axis, keepdims, unknown)
+
+
+def position_of(
+    function: str, op: Any, x: Any, axis: int | None, keepdims: bool, unknown: dict
+) -> Tensor:
     if unknown:
-        reject("argmax", unknown)
-    x = as_tensor("argmax", x)
+        reject(function, unknown)
+    x = as_tensor(function, x)
     if axis is None:
-        some_elements("argmax", x, tuple(range(x.ndim)))
-        out = reductions.argmax(reshape(x, shape=(x.size,)), axis=0, keepdims=False)
+        some_elements(function, x, tuple(range(x.ndim)))
+        out = op(reshape(x, shape=(x.size,)), axis=0, keepdims=False)
         return reshape(out, shape=(1,) * x.ndim) if keepdims else out
-    axis = as_axis("argmax", axis, x.ndim)
-    some_elements("argmax", x, (axis,))
-    return reductions.argmax(x, axis=axis, keepdims=keepdims)
+    axis = as_axis(function, axis, x.ndim)
+    some_elements(function, x, (axis,))
+    return op(x, axis=axis, keepdims=keepdims)
+
+
+def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
+    """How many elements over axes aren't zero.
+
+    >>> ad.count_nonzero(ad.asarray([0.0, 5.0, 6.0]))
+    tensor(2)
+    """
+    x, axes = prepared("count_nonzero", x, axis, unknown)
+    counted = cast(not_equal(x, 0), dtype=int64.dtype)
+    return reductions.sum_(counted, axis=axes, keepdims=keepdims)
 
 
 def any(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
@@ -108,20 +185,56 @@ def all(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) ->
     return reductions.all_(x, axis=axes, keepdims=keepdims)
 
 
-def cumulative_sum(x: Any, axis: int | None = None, **unknown: Any) -> Tensor:
+def cumulative_sum(
+    x: Any,
+    axis: int | None = None,
+    *,
+    dtype: Any = None,
+    include_initial: bool = False,
+    **unknown: Any,
+) -> Tensor:
     """The running sum along an axis, which may be left out for 1-d tensors.
 
     >>> ad.cumulative_sum(ad.asarray([1.0, 2.0, 3.0]))
     tensor([1., 3., 6.])
     """
+    x, axis = along("cumulative_sum", x, axis, unknown)
+    out = reductions.cumulative_sum(widened(x, dtype), axis=axis, reverse=False)
+    return preceded(out, axis, 0) if include_initial else out
+
+
+def cumulative_prod(
+    x: Any,
+    axis: int | None = None,
+    *,
+    dtype: Any = None,
+    include_initial: bool = False,
+    **unknown: Any,
+) -> Tensor:
+    """The running product along an axis, which may be left out for 1-d tensors.
+
+    >>> ad.cumulative_prod(ad.asarray([1.0, 2.0, 3.0]))
+    tensor([1., 2., 6.])
+    """
+    x, axis = along("cumulative_prod", x, axis, unknown)
+    out = reductions.cumulative_prod(widened(x, dtype), axis=axis, reverse=False)
+    return preceded(out, axis, 1) if include_initial else out
+
+
+def along(function: str, x: Any, axis: int | None, unknown: dict) -> tuple[Tensor, int]:
+    """The tensor and the one axis to go along."""
     if unknown:
-        reject("cumulative_sum", unknown)
-    x = as_tensor("cumulative_sum", x)
+        reject(function, unknown)
+    x = as_tensor(function, x)
     if axis is None and x.ndim != 1:
-        raise ArgumentError(f"cumulative_sum: name an axis: the tensor has shape {x.shape}")
-    x = widened(x)
-    axis = as_axis("cumulative_sum", 0 if axis is None else axis, x.ndim)
-    return reductions.cumulative_sum(x, axis=axis, reverse=False)
+        raise ArgumentError(f"{function}: name an axis: the tensor has shape {x.shape}")
+    return x, as_axis(function, 0 if axis is None else axis, x.ndim)
+
+
+def preceded(x: Tensor, axis: int, value: int) -> Tensor:
+    """x with a value before its first element along an axis."""
+    width = tuple((int(k == axis), 0) for k in range(x.ndim))
+    return pad(x, pad_width=width, value=value)
 
 
 def softmax(x: Any, axis: int = -1, **unknown: Any) -> Tensor:
@@ -148,24 +261,6 @@ def log_softmax(x: Any, axis: int = -1, **unknown: Any) -> Tensor:
     return reductions.log_softmax(x, axis=as_axis("log_softmax", axis, x.ndim))
 
 
-def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True, **unknown: Any) -> TopK:
-    """The k largest (or smallest) elements along an axis, best first, and their indices.
-
-    >>> ad.topk(ad.asarray([1.0, 5.0, 3.0]), 2)
-    TopK(values=tensor([5., 3.]), indices=tensor([1, 2]))
-    """
-    if unknown:
-        reject("topk", unknown)
-    x = as_tensor("topk", x)
-    axis = as_axis("topk", axis, x.ndim)
-    count = as_integer("topk", "k", k)
-    if not 0 <= count <= x.shape[axis]:
-        raise ArgumentError(
-            f"topk: k={k}, but axis {axis} of shape {x.shape} has {x.shape[axis]} elements"
-        )
-    return TopK(*indexing.topk(x, k=count, axis=axis, largest=largest))
-
-
 def prepared(function: str, x: Any, axis: Axis, unknown: dict) -> tuple[Tensor, tuple[int, ...]]:
     """The tensor and the axes to reduce."""
     if unknown:
@@ -174,8 +269,10 @@ def prepared(function: str, x: Any, axis: Axis, unknown: dict) -> tuple[Tensor, 
     return x, as_axes(function, axis, x.ndim)
 
 
-def widened(x: Tensor) -> Tensor:
-    """Integers in the largest dtype of their kind, so that sums don't wrap around."""
+def widened(x: Tensor, dtype: Any = None) -> Tensor:
+    """x in a dtype; if none, integers in the largest of their kind: sums shouldn't wrap around."""
+    if dtype is not None:
+        return cast(x, dtype=as_numpy(dtype))
     kind = x.data.dtype.kind
     return cast(x, dtype=(uint64 if kind == "u" else int64).dtype) if kind in "biu" else x
 

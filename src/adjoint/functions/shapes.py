@@ -2,49 +2,65 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from .._errors import ArgumentError, DTypeError, ShapeError
-from .._operands import promoted
+from .._errors import ArgumentError, ShapeError
 from .._shapes import broadcast_shapes as shapes_broadcast
 from .._shapes import broadcasts_to
 from .._tensor import Tensor
 from ..primitives import reductions, shapes
-from ._arguments import as_axes, as_axis, as_shape, as_tensor, reject
+from ._arguments import as_axes, as_axis, as_integers, as_shape, as_tensor, in_common_dtype, reject
+
+Axes = int | Sequence[int]
 
 
-def reshape(x: Any, shape: Any, *more: int) -> Tensor:
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     """The elements in another shape; one length may be -1 and is worked out.
+
+    Tensors are values, so a copy is never needed; `copy=False` asks that none is made.
 
     >>> ad.reshape(ad.arange(6), (2, -1))
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
     x = as_tensor("reshape", x)
-    wanted = (shape, *more) if more or not isinstance(shape, (tuple, list)) else tuple(shape)
+    out = shapes.reshape(x, shape=completed(x, shape))
+    arrays = out.data, x.data
+    if copy is False and type(x.data) is np.ndarray and not np.may_share_memory(*arrays):
+        raise ArgumentError(
+            f"reshape: {x.shape} to {out.shape} needs a copy because of the order in memory; leave "
+            "copy=False out"
+        )
+    return out
+
+
+def completed(x: Tensor, shape: Any) -> tuple[int, ...]:
+    """A shape for x's elements, with a length of -1 worked out."""
+    wanted = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     unknown = [k for k, n in enumerate(wanted) if n == -1]
     if len(unknown) > 1:
-        raise ShapeError(f"reshape: only one length can be -1, got {tuple(wanted)}")
+        raise ShapeError(f"reshape: only one length can be -1, got {wanted}")
     known = as_shape("reshape", [1 if n == -1 else n for n in wanted])
     rest = math.prod(known)
     if len(unknown) == 1 and rest and x.size % rest == 0:
         known = tuple(x.size // rest if k == unknown[0] else n for k, n in enumerate(known))
     if math.prod(known) != x.size or (unknown and not rest):
         raise ShapeError(
-            f"reshape: {x.size} elements of shape {x.shape} don't fit into shape {tuple(wanted)}"
+            f"reshape: {x.size} elements of shape {x.shape} don't fit into shape {wanted}"
         )
-    return shapes.reshape(x, shape=known)
+    return known
 
 
-def permute_dims(x: Any, axes: Sequence[int], *more: int) -> Tensor:
+def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
     """The axes in another order.
 
     >>> ad.permute_dims(ad.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    order = (axes, *more) if more or isinstance(axes, int) else tuple(axes)
+    order = (axes,) if isinstance(axes, int) else tuple(axes)
     return permuted("permute_dims", as_tensor("permute_dims", x), order)
 
 
@@ -58,7 +74,7 @@ def permuted(function: str, x: Tensor, order: Sequence[Any]) -> Tensor:
     return shapes.permute_dims(x, axes=found)
 
 
-def matrix_transpose(x: Any) -> Tensor:
+def matrix_transpose(x: Any, /) -> Tensor:
     """The last two axes exchanged; `x.mT`.
 
     >>> ad.matrix_transpose(ad.zeros((4, 2, 3))).shape
@@ -70,7 +86,7 @@ def matrix_transpose(x: Any) -> Tensor:
     return shapes.matrix_transpose(x)
 
 
-def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
+def transpose(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
     """The axes in reverse order, or in the order given; `x.T` for matrices.
 
     >>> ad.transpose(ad.zeros((2, 3, 4))).shape
@@ -80,7 +96,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
     return permuted("transpose", x, tuple(range(x.ndim))[::-1] if axes is None else axes)
 
 
-def broadcast_to(x: Any, shape: Any) -> Tensor:
+def broadcast_to(x: Any, /, shape: Any) -> Tensor:
     """The tensor repeated along axes of length 1 and new leading axes.
 
     >>> ad.broadcast_to(ad.asarray([1, 2]), (2, 2))
@@ -94,6 +110,41 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
     return reductions.broadcast_to(x, shape=wanted)
 
 
+def swapaxes(x: Any, /, axis1: int, axis2: int) -> Tensor:
+    """Two axes exchanged.
+
+    >>> ad.swapaxes(ad.zeros((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
+    x = as_tensor("swapaxes", x)
+    order = list(range(x.ndim))
+    first, second = (as_axis("swapaxes", axis, x.ndim) for axis in (axis1, axis2))
+    order[first], order[second] = second, first
+    return shapes.permute_dims(x, axes=tuple(order))
+
+
+def moveaxis(x: Any, source: Axes, destination: Axes, /) -> Tensor:
+    """Axes moved to other positions; the rest stay in order.
+
+    >>> ad.moveaxis(ad.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    x = as_tensor("moveaxis", x)
+    sources, places = (
+        [as_axis("moveaxis", axis, x.ndim) for axis in as_integers("moveaxis", "an axis", axes)]
+        for axes in (source, destination)
+    )
+    if not len(sources) == len(places) == len(set(sources)) == len(set(places)):
+        raise ArgumentError(
+            f"moveaxis: source {source} and destination {destination} must name equally many axes, "
+            "each once"
+        )
+    order = [axis for axis in range(x.ndim) if axis not in sources]
+    for place, axis in sorted(zip(places, sources, strict=True)):
+        order.insert(place, axis)
+    return shapes.permute_dims(x, axes=tuple(order))
+
+
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that shapes broadcast to.
 
@@ -103,8 +154,19 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return shapes_broadcast("broadcast_shapes", [as_shape("broadcast_shapes", s) for s in shapes])
 
 
-def expand_dims(x: Any, axis: int = 0, **unknown: Any) -> Tensor:
-    """A new axis of length 1.
+def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
+    """Tensors broadcast to their common shape.
+
+    >>> [x.shape for x in ad.broadcast_arrays(ad.zeros((2, 1)), ad.zeros(3))]
+    [(2, 3), (2, 3)]
+    """
+    tensors = [as_tensor("broadcast_arrays", x) for x in arrays]
+    shape = shapes_broadcast("broadcast_arrays", [x.shape for x in tensors])
+    return tuple(reductions.broadcast_to(x, shape=shape) for x in tensors)
+
+
+def expand_dims(x: Any, /, axis: Axes = 0, **unknown: Any) -> Tensor:
+    """New axes of length 1, where the result has them.
 
     >>> ad.expand_dims(ad.zeros((2, 3)), 1).shape
     (2, 1, 3)
@@ -112,11 +174,15 @@ def expand_dims(x: Any, axis: int = 0, **unknown: Any) -> Tensor:
     if unknown:
         reject("expand_dims", unknown)
     x = as_tensor("expand_dims", x)
-    axis = as_axis("expand_dims", axis, x.ndim + 1)
-    return shapes.reshape(x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    axes = as_axes("expand_dims", axis, x.ndim + count)
+    rest = iter(x.shape)
+    return shapes.reshape(
+        x, shape=tuple(1 if k in axes else next(rest) for k in range(x.ndim + count))
+    )
 
 
-def squeeze(x: Any, axis: int | tuple[int, ...] | None = None, **unknown: Any) -> Tensor:
+def squeeze(x: Any, /, axis: Axes | None = None, **unknown: Any) -> Tensor:
     """Axes of length 1 taken away; all of them if none is named.
 
     >>> ad.squeeze(ad.zeros((2, 1, 3)), 1).shape
@@ -155,7 +221,7 @@ def concat(xs: Sequence[Any], axis: int | None = 0, **unknown: Any) -> Tensor:
                 f"concat: tensor 0 has shape {tensors[0].shape}, tensor {position} has {x.shape}; "
                 f"all axes but {axis} must be equal"
             )
-    return shapes.concat(*promoted(shapes.concat.op, tensors), axis=axis)
+    return shapes.concat(*in_common_dtype("concat", *tensors), axis=axis)
 
 
 def without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -180,7 +246,7 @@ def stack(xs: Sequence[Any], axis: int = 0, **unknown: Any) -> Tensor:
     return concat([expand_dims(x, axis) for x in tensors], axis)
 
 
-def unstack(x: Any, axis: int = 0, **unknown: Any) -> tuple[Tensor, ...]:
+def unstack(x: Any, /, axis: int = 0, **unknown: Any) -> tuple[Tensor, ...]:
     """The pieces along an axis, without that axis.
 
     >>> ad.unstack(ad.asarray([[1, 2], [3, 4]]))
@@ -194,44 +260,30 @@ def unstack(x: Any, axis: int = 0, **unknown: Any) -> tuple[Tensor, ...]:
     return tuple(shapes.slice_(x, index=(*before, k)) for k in range(x.shape[axis]))
 
 
-def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float = 0) -> Tensor:
-    """The tensor with `constant_values` around it; widths as in `numpy.pad`.
+def split(x: Any, /, indices_or_sections: Any, axis: int = 0, **unknown: Any) -> tuple[Tensor, ...]:
+    """The tensor cut along an axis: into equal parts, or before each of some indices.
 
-    >>> ad.pad(ad.asarray([1, 2]), (1, 2))
-    tensor([0, 1, 2, 0, 0])
-    """
-    x = as_tensor("pad", x)
-    if mode != "constant":
-        raise ArgumentError(f"pad: mode {mode!r} isn't available; only 'constant' is")
-    if isinstance(constant_values, float) and x.data.dtype.kind in "iub":
-        raise DTypeError(f"pad: {constant_values} doesn't fit into a tensor of {x.dtype.name}")
-    return shapes.pad(x, pad_width=each_axis(pad_width, x.shape), value=constant_values)
-
-
-def each_axis(pad_width: Any, shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """(before, after) for each axis, from an int, a pair, or a pair per axis."""
-    widths = np.asarray(pad_width)
-    try:
-        pairs = np.broadcast_to(widths, (len(shape), 2)).tolist()
-    except ValueError:
-        pairs = [(-1, -1)]
-    if widths.dtype.kind not in "iu" or any(min(pair) < 0 for pair in pairs):
-        raise ArgumentError(
-            f"pad: pad_width {pad_width!r} must be an int, a pair, or a pair for each of the "
-            f"{len(shape)} axes of shape {shape}, none negative"
-        )
-    return tuple((before, after) for before, after in pairs)
-
-
-def flip(x: Any, axis: int | Sequence[int] | None = None, **unknown: Any) -> Tensor:
-    """The order of the elements reversed along axes, all if none is named.
-
-    >>> ad.flip(ad.asarray([1, 2, 3]))
-    tensor([3, 2, 1])
+    >>> ad.split(ad.asarray([1, 2, 3, 4]), 2)
+    (tensor([1, 2]), tensor([3, 4]))
+    >>> ad.split(ad.asarray([1, 2, 3, 4]), [1])
+    (tensor([1]), tensor([2, 3, 4]))
     """
     if unknown:
-        reject("flip", unknown)
-    x = as_tensor("flip", x)
-    axes = as_axes("flip", axis, x.ndim)
-    steps = (slice(None, None, -1) if k in axes else slice(None) for k in range(x.ndim))
-    return shapes.slice_(x, index=tuple(steps))
+        reject("split", unknown)
+    x = as_tensor("split", x)
+    axis = as_axis("split", axis, x.ndim)
+    bounds = [0, *cuts(indices_or_sections, x.shape[axis]), x.shape[axis]]
+    before = tuple(slice(None) for _ in range(axis))
+    pieces = [slice(start, stop) for start, stop in pairwise(bounds)]
+    return tuple(shapes.slice_(x, index=(*before, piece)) for piece in pieces)
+
+
+def cuts(indices_or_sections: Any, length: int) -> list[int]:
+    """The positions to cut at."""
+    if not isinstance(indices_or_sections, int):
+        given = as_integers("split", "indices_or_sections", indices_or_sections)
+        return [max(0, length + k) if k < 0 else min(k, length) for k in given]
+    sections = indices_or_sections
+    if sections < 1 or length % sections:
+        raise ArgumentError(f"split: {length} elements don't make {sections} equal parts")
+    return [length // sections * k for k in range(1, sections)]

@@ -1,73 +1,87 @@
-"""Functions of neural networks: compositions, and what people look for under this name."""
+"""Functions of neural networks, under PyTorch's names and with its semantics, but `axis=`."""
 
-from typing import Any
-
-from .._errors import ArgumentError, DTypeError, ShapeError
-from .._modes import is_tracing
-from .._tensor import Tensor
-from ..functions._arguments import as_tensor
-from ..functions.indexing import take, take_along_axis
-from ..functions.neural import conv2d as conv2d
-from ..functions.neural import max_pool2d as max_pool2d
-from ..functions.reductions import any, mean, sum
+from ..functions.convolution import conv1d as conv1d
+from ..functions.convolution import conv2d as conv2d
+from ..functions.convolution import conv3d as conv3d
+from ..functions.convolution import conv_transpose1d as conv_transpose1d
+from ..functions.convolution import conv_transpose2d as conv_transpose2d
+from ..functions.convolution import conv_transpose3d as conv_transpose3d
+from ..functions.einsum import einsum as einsum
+from ..functions.elementwise import clip as clip
+from ..functions.elementwise import elu as elu
+from ..functions.elementwise import gelu as gelu
+from ..functions.elementwise import leaky_relu as leaky_relu
+from ..functions.pooling import adaptive_avg_pool1d as adaptive_avg_pool1d
+from ..functions.pooling import adaptive_avg_pool2d as adaptive_avg_pool2d
+from ..functions.pooling import adaptive_avg_pool3d as adaptive_avg_pool3d
+from ..functions.pooling import adaptive_max_pool1d as adaptive_max_pool1d
+from ..functions.pooling import adaptive_max_pool2d as adaptive_max_pool2d
+from ..functions.pooling import adaptive_max_pool3d as adaptive_max_pool3d
+from ..functions.pooling import avg_pool1d as avg_pool1d
+from ..functions.pooling import avg_pool2d as avg_pool2d
+from ..functions.pooling import avg_pool3d as avg_pool3d
+from ..functions.pooling import max_pool1d as max_pool1d
+from ..functions.pooling import max_pool2d as max_pool2d
+from ..functions.pooling import max_pool3d as max_pool3d
 from ..functions.reductions import log_softmax as log_softmax
+from ..functions.reductions import logsumexp as logsumexp
 from ..functions.reductions import softmax as softmax
-from ..functions.shapes import expand_dims, squeeze
+from ..functions.sorting import topk as topk
+from ..primitives.elementwise import erf as erf
 from ..primitives.elementwise import relu as relu
 from ..primitives.elementwise import sigmoid as sigmoid
+from ..primitives.elementwise import silu as silu
 from ..primitives.elementwise import tanh as tanh
-
-
-def cross_entropy(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
-    """The loss of logits (N, C, ...) or (C,) against class indices, or probabilities of x's shape.
-
-    >>> logits = ad.asarray([[0.0, 0.0]])
-    >>> ad.nn.functional.cross_entropy(logits, ad.asarray([1]))
-    tensor(0.6931)
-    """
-    x, target = as_tensor("cross_entropy", x), as_tensor("cross_entropy", target)
-    if x.ndim == 0:
-        raise ShapeError("cross_entropy: logits (N, C, ...) or (C,) are needed, got a 0-d tensor")
-    axis = 0 if x.ndim == 1 else 1
-    logs = log_softmax(x, axis=axis)
-    if target.shape == x.shape and target.dtype.kind == "float":
-        losses = -sum(logs * target, axis=axis)
-    else:
-        _check_classes(x, target, axis)
-        losses = -take_along_axis(logs, expand_dims(target, axis), axis)
-        losses = squeeze(losses, axis) if reduction == "none" else losses
-    if reduction == "none":
-        return losses
-    if reduction not in ("mean", "sum"):
-        raise ArgumentError(f"cross_entropy: reduction {reduction!r} isn't 'mean', 'sum' or 'none'")
-    return mean(losses) if reduction == "mean" else sum(losses)
-
-
-def _check_classes(x: Tensor, target: Tensor, axis: int) -> None:
-    expected = (*x.shape[:axis], *x.shape[axis + 1 :])
-    if target.dtype.kind not in ("int", "uint"):
-        raise DTypeError(
-            f"cross_entropy: target must be class indices of an integer dtype, or probabilities of "
-            f"shape {x.shape}; got {target.dtype.name} of shape {target.shape}"
-        )
-    if target.shape != expected:
-        raise ShapeError(
-            f"cross_entropy: logits of shape {x.shape} need class indices of shape {expected}, got "
-            f"{target.shape}"
-        )
-    negative = target < 0
-    if not is_tracing() and any(negative):
-        raise ArgumentError(
-            f"cross_entropy: class indices from 0 to {x.shape[axis] - 1} are needed, got "
-            f"{target[negative][0].item()}"
-        )
-
-
-def embedding(indices: Any, weight: Any) -> Tensor:
-    """Rows of `weight` at integer indices of any shape.
-
-    >>> ad.nn.functional.embedding(ad.asarray([2, 0]), ad.eye(3))
-    tensor([[0., 0., 1.],
-            [1., 0., 0.]])
-    """
-    return take(weight, indices, axis=0)
+from ..primitives.elementwise import where as where
+from ._activations import celu as celu
+from ._activations import glu as glu
+from ._activations import hardsigmoid as hardsigmoid
+from ._activations import hardswish as hardswish
+from ._activations import hardtanh as hardtanh
+from ._activations import logsigmoid as logsigmoid
+from ._activations import mish as mish
+from ._activations import prelu as prelu
+from ._activations import relu6 as relu6
+from ._activations import selu as selu
+from ._activations import softmin as softmin
+from ._activations import softplus as softplus
+from ._activations import softsign as softsign
+from ._activations import threshold as threshold
+from ._attention import scaled_dot_product_attention as scaled_dot_product_attention
+from ._cross_entropy import cross_entropy as cross_entropy
+from ._cross_entropy import nll_loss as nll_loss
+from ._distances import cosine_similarity as cosine_similarity
+from ._distances import normalize as normalize
+from ._distances import pairwise_distance as pairwise_distance
+from ._dropout import alpha_dropout as alpha_dropout
+from ._dropout import dropout as dropout
+from ._dropout import dropout1d as dropout1d
+from ._dropout import dropout2d as dropout2d
+from ._dropout import dropout3d as dropout3d
+from ._images import pad as pad
+from ._images import pixel_shuffle as pixel_shuffle
+from ._images import pixel_unshuffle as pixel_unshuffle
+from ._layers import embedding as embedding
+from ._layers import linear as linear
+from ._layers import one_hot as one_hot
+from ._losses import binary_cross_entropy as binary_cross_entropy
+from ._losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from ._losses import cosine_embedding_loss as cosine_embedding_loss
+from ._losses import gaussian_nll_loss as gaussian_nll_loss
+from ._losses import hinge_embedding_loss as hinge_embedding_loss
+from ._losses import huber_loss as huber_loss
+from ._losses import kl_div as kl_div
+from ._losses import l1_loss as l1_loss
+from ._losses import margin_ranking_loss as margin_ranking_loss
+from ._losses import mse_loss as mse_loss
+from ._losses import poisson_nll_loss as poisson_nll_loss
+from ._losses import smooth_l1_loss as smooth_l1_loss
+from ._losses import triplet_margin_loss as triplet_margin_loss
+from ._norms import batch_norm as batch_norm
+from ._norms import group_norm as group_norm
+from ._norms import instance_norm as instance_norm
+from ._norms import layer_norm as layer_norm
+from ._norms import rms_norm as rms_norm
+from ._patches import fold as fold
+from ._patches import unfold as unfold
+from ._resize import interpolate as interpolate

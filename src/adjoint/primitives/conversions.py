@@ -14,6 +14,21 @@ cast = op.elementwise(
     x=lambda g, x_dtype: cast(g, dtype=x_dtype),
 )
 casting.append(cast)
+real = op.elementwise(
+    "real",
+    "The real part of a complex number.",
+    inputs="x",
+    real_valued=True,
+    differentiable=False,
+)
+imag = op.elementwise(
+    "imag",
+    "The imaginary part of a complex number.",
+    inputs="x",
+    real_valued=True,
+    differentiable=False,
+)
+conj = op.elementwise("conj", "The complex conjugate.", inputs="x", differentiable=False)
 add_scaled = op.elementwise(
     "add_scaled",
     "x + alpha * y; see `x.add_`.",

@@ -22,6 +22,15 @@ arange = op.other(
     shape=lambda start, stop, step: (max(0, math.ceil((stop - start) / step)),),
     differentiable=False,
 )
+linspace = op.other(
+    "linspace",
+    "Evenly spaced numbers between two ends.",
+    inputs="",
+    attrs="start stop num endpoint dtype device",
+    dtype="dtype",
+    shape=lambda num: (num,),
+    differentiable=False,
+)
 eye = op.other(
     "eye",
     "Ones on a diagonal.",
@@ -39,5 +48,15 @@ random_bits = op.other(
     attrs="shape device",
     dtype="uint32",
     shape=lambda shape: (shape, (4,)),
+    differentiable=False,
+)
+random_log_gamma = op.other(
+    "random_log_gamma",
+    "Logarithms of gamma variates, and the state after them.",
+    inputs="state alpha",
+    outputs="out after",
+    attrs="device",
+    dtype="alpha uint32",
+    shape=lambda alpha_shape: (alpha_shape, (4,)),
     differentiable=False,
 )

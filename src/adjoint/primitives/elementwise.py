@@ -4,63 +4,49 @@ Rules are bare mathematics; the engine undoes broadcasting. Where an op has a ki
 is SPEC's: zero at the kink, half for each of two equals.
 """
 
+import math as _math
+
 from .. import op
 
 # Comparisons and logic: no gradient.
 
-equal = op.elementwise(
-    "equal", "x == y.", "2.0, 3.0 -> False", inputs="x y", dtype="bool", differentiable=False
+
+def _predicate(name: str, doc: str, example: str, inputs: str = "x"):
+    """An op that answers a question about each element."""
+    return op.elementwise(name, doc, example, inputs=inputs, dtype="bool", differentiable=False)
+
+
+def _comparison(name: str, doc: str, example: str):
+    return _predicate(name, doc, example, inputs="x y")
+
+
+def _bitwise(name: str, doc: str, example: str, inputs: str = "x y"):
+    return op.elementwise(name, doc, example, inputs=inputs, differentiable=False)
+
+
+equal = _comparison("equal", "x == y.", "2.0, 3.0 -> False")
+not_equal = _comparison("not_equal", "x != y.", "2.0, 3.0 -> True")
+less = _comparison("less", "x < y.", "2.0, 3.0 -> True")
+less_equal = _comparison("less_equal", "x <= y.", "2, 2 -> True")
+greater = _comparison("greater", "x > y.", "2.0, 3.0 -> False")
+greater_equal = _comparison("greater_equal", "x >= y.", "2, 2 -> True")
+logical_and = _comparison("logical_and", "x and y.", "True, False -> False")
+logical_or = _comparison("logical_or", "x or y.", "True, False -> True")
+logical_xor = _comparison("logical_xor", "x or y, not both.", "True, True -> False")
+logical_not = _predicate("logical_not", "not x.", "True -> False")
+isfinite = _predicate("isfinite", "Whether x is neither NaN nor infinite.", "1.0 -> True")
+isinf = _predicate("isinf", "Whether x is infinite.", "float('-inf') -> True")
+isnan = _predicate("isnan", "Whether x is NaN.", "float('nan') -> True")
+signbit = _predicate(
+    "signbit", "Whether the sign bit is set: for negative x, and -0.", "-0.0 -> True"
 )
-not_equal = op.elementwise(
-    "not_equal", "x != y.", "2.0, 3.0 -> True", inputs="x y", dtype="bool", differentiable=False
-)
-less = op.elementwise(
-    "less", "x < y.", "2.0, 3.0 -> True", inputs="x y", dtype="bool", differentiable=False
-)
-less_equal = op.elementwise(
-    "less_equal", "x <= y.", "2, 2 -> True", inputs="x y", dtype="bool", differentiable=False
-)
-greater = op.elementwise(
-    "greater", "x > y.", "2.0, 3.0 -> False", inputs="x y", dtype="bool", differentiable=False
-)
-greater_equal = op.elementwise(
-    "greater_equal", "x >= y.", "2, 2 -> True", inputs="x y", dtype="bool", differentiable=False
-)
-logical_and = op.elementwise(
-    "logical_and",
-    "x and y.",
-    "True, False -> False",
-    inputs="x y",
-    dtype="bool",
-    differentiable=False,
-)
-logical_or = op.elementwise(
-    "logical_or", "x or y.", "True, False -> True", inputs="x y", dtype="bool", differentiable=False
-)
-logical_not = op.elementwise(
-    "logical_not", "not x.", "True -> False", inputs="x", dtype="bool", differentiable=False
-)
-isfinite = op.elementwise(
-    "isfinite",
-    "Whether x is neither NaN nor infinite.",
-    "1.0 -> True",
-    inputs="x",
-    dtype="bool",
-    differentiable=False,
-)
-bitwise_and = op.elementwise(
-    "bitwise_and", "x & y.", "6, 3 -> 2", inputs="x y", differentiable=False
-)
-bitwise_or = op.elementwise("bitwise_or", "x | y.", "6, 3 -> 7", inputs="x y", differentiable=False)
-bitwise_invert = op.elementwise(
-    "bitwise_invert", "~x.", "6 -> -7", inputs="x", differentiable=False
-)
-bitwise_right_shift = op.elementwise(
-    "bitwise_right_shift",
-    "Integers shifted right by y bits.",
-    "8, 2 -> 2",
-    inputs="x y",
-    differentiable=False,
+bitwise_and = _bitwise("bitwise_and", "x & y.", "6, 3 -> 2")
+bitwise_or = _bitwise("bitwise_or", "x | y.", "6, 3 -> 7")
+bitwise_xor = _bitwise("bitwise_xor", "x ^ y.", "6, 3 -> 5")
+bitwise_invert = _bitwise("bitwise_invert", "~x.", "6 -> -7", inputs="x")
+bitwise_left_shift = _bitwise("bitwise_left_shift", "Integers shifted left by y bits.", "2, 2 -> 8")
+bitwise_right_shift = _bitwise(
+    "bitwise_right_shift", "Integers shifted right by y bits.", "8, 2 -> 2"
 )
 
 # Arithmetic.
@@ -90,27 +76,169 @@ pow = op.elementwise(
 )
 
 square = op.elementwise("square", "x * x.", "3.0 -> 9.", x=lambda g, x: 2 * g * x)
+floor_divide = op.elementwise(
+    "floor_divide",
+    "x / y, rounded down; its gradient is zero.",
+    "-7, 2 -> -4",
+    x=lambda g: _zero(g),
+    y=lambda g: _zero(g),
+)
+remainder = op.elementwise(
+    "remainder",
+    "What is left of x after division by y, with the sign of y; `x % y`.",
+    "-7, 3 -> 2",
+    x=lambda g: g,
+    y=lambda g, x, y: -g * floor_divide(x, y),
+)
+hypot = op.elementwise(
+    "hypot",
+    "sqrt(x * x + y * y) without overflow; the gradient at 0 is 0.",
+    "3.0, 4.0 -> 5.",
+    floats=True,
+    x=lambda g, x, out: _over(g * x, out),
+    y=lambda g, y, out: _over(g * y, out),
+)
+atan2 = op.elementwise(
+    "atan2",
+    "The angle of the point (y, x), from -pi to pi.",
+    "1.0, 0.0 -> 1.5708",
+    floats=True,
+    x=lambda g, x, y: _over(_over(g * y, hypot(x, y)), hypot(x, y)),
+    y=lambda g, x, y: -_over(_over(g * x, hypot(x, y)), hypot(x, y)),
+)
+logaddexp = op.elementwise(
+    "logaddexp",
+    "log(exp(x) + exp(y)) without overflow.",
+    "0.0, 0.0 -> 0.6931",
+    floats=True,
+    x=lambda g, x, y: g * sigmoid(_gap(x, y)),
+    y=lambda g, x, y: g * sigmoid(_gap(y, x)),
+)
+copysign = op.elementwise(
+    "copysign",
+    "The magnitude of x with the sign of y.",
+    "3.0, -0.0 -> -3.",
+    floats=True,
+    x=lambda g, x, y: where(signbit(y), -g, g) * sign(x),
+    y=lambda g: _zero(g),
+)
+nextafter = op.elementwise(
+    "nextafter",
+    "The next number after x, towards y.",
+    "1.0, 2.0 -> 1.",
+    floats=True,
+    x=lambda g: g,
+    y=lambda g: _zero(g),
+)
 
 # Functions of one real variable.
 
 exp = op.elementwise("exp", "e ** x.", "0.0 -> 1.", floats=True, x=lambda g, out: g * out)
+expm1 = op.elementwise(
+    "expm1",
+    "exp(x) - 1, accurate near 0.",
+    "0.0 -> 0.",
+    floats=True,
+    x=lambda g, out: g * (out + 1),
+)
 log = op.elementwise("log", "Natural logarithm.", "1.0 -> 0.", floats=True, x=lambda g, x: g / x)
+log1p = op.elementwise(
+    "log1p", "log(1 + x), accurate near 0.", "0.0 -> 0.", floats=True, x=lambda g, x: g / (x + 1)
+)
+log2 = op.elementwise(
+    "log2", "Logarithm to base 2.", "8.0 -> 3.", floats=True, x=lambda g, x: g / (x * _math.log(2))
+)
+log10 = op.elementwise(
+    "log10",
+    "Logarithm to base 10.",
+    "1000.0 -> 3.",
+    floats=True,
+    x=lambda g, x: g / (x * _math.log(10)),
+)
 sqrt = op.elementwise(
     "sqrt", "Square root.", "9.0 -> 3.", floats=True, x=lambda g, out: g / (2 * out)
 )
 sin = op.elementwise("sin", "Sine.", "0.0 -> 0.", floats=True, x=lambda g, x: g * cos(x))
 cos = op.elementwise("cos", "Cosine.", "0.0 -> 1.", floats=True, x=lambda g, x: -g * sin(x))
+tan = op.elementwise(
+    "tan", "Tangent.", "0.0 -> 0.", floats=True, x=lambda g, out: g * (1 + out * out)
+)
+asin = op.elementwise(
+    "asin",
+    "The angle from -pi/2 to pi/2 with sine x.",
+    "1.0 -> 1.5708",
+    floats=True,
+    x=lambda g, x: g / sqrt((1 - x) * (1 + x)),
+)
+acos = op.elementwise(
+    "acos",
+    "The angle from 0 to pi with cosine x.",
+    "1.0 -> 0.",
+    floats=True,
+    x=lambda g, x: -g / sqrt((1 - x) * (1 + x)),
+)
+atan = op.elementwise(
+    "atan",
+    "The angle from -pi/2 to pi/2 with tangent x.",
+    "1.0 -> 0.7854",
+    floats=True,
+    x=lambda g, x: g / (1 + x * x),
+)
+sinh = op.elementwise(
+    "sinh", "Hyperbolic sine.", "0.0 -> 0.", floats=True, x=lambda g, x: g * cosh(x)
+)
+cosh = op.elementwise(
+    "cosh", "Hyperbolic cosine.", "0.0 -> 1.", floats=True, x=lambda g, x: g * sinh(x)
+)
 tanh = op.elementwise(
     "tanh", "Hyperbolic tangent.", "0.0 -> 0.", floats=True, x=lambda g, out: g * (1 - out * out)
+)
+asinh = op.elementwise(
+    "asinh", "Inverse of sinh.", "0.0 -> 0.", floats=True, x=lambda g, x: g / hypot(x, 1)
+)
+acosh = op.elementwise(
+    "acosh",
+    "Inverse of cosh, not negative.",
+    "1.0 -> 0.",
+    floats=True,
+    x=lambda g, x: g / (sqrt(x - 1) * sqrt(x + 1)),
+)
+atanh = op.elementwise(
+    "atanh", "Inverse of tanh.", "0.0 -> 0.", floats=True, x=lambda g, x: g / ((1 - x) * (1 + x))
 )
 sigmoid = op.elementwise(
     "sigmoid", "1 / (1 + exp(-x)).", "0.0 -> 0.5", floats=True, x=lambda g, out: g * out * (1 - out)
 )
+erf = op.elementwise(
+    "erf",
+    "The error function: 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.",
+    "1.0 -> 0.8427",
+    floats=True,
+    x=lambda g, x: g * exp(-x * x) * (2 / _math.sqrt(_math.pi)),
+)
+silu = op.elementwise(
+    "silu",
+    "x * sigmoid(x).",
+    "0.0 -> 0.",
+    floats=True,
+    x=lambda g, x: g * sigmoid(x) * (1 + x * (1 - sigmoid(x))),
+)
 
 # Piecewise linear.
 
-sign = op.elementwise("sign", "-1, 0 or 1.", "-3.0 -> -1.", x=lambda g: where(False, g, 0))
-abs = op.elementwise("abs", "Absolute value.", "-3.0 -> 3.", x=lambda g, x: g * sign(x))
+sign = op.elementwise("sign", "-1, 0 or 1.", "-3.0 -> -1.", x=lambda g: _zero(g))
+floor = op.elementwise("floor", "Rounded down.", "-1.5 -> -2.", x=lambda g: _zero(g))
+ceil = op.elementwise("ceil", "Rounded up.", "1.5 -> 2.", x=lambda g: _zero(g))
+trunc = op.elementwise("trunc", "Rounded towards zero.", "-1.5 -> -1.", x=lambda g: _zero(g))
+round = op.elementwise(
+    "round",
+    "Rounded to the nearest integer, halves to even ones.",
+    "2.5 -> 2.",
+    x=lambda g: _zero(g),
+)
+abs = op.elementwise(
+    "abs", "Absolute value.", "-3.0 -> 3.", real_valued=True, x=lambda g, x: g * sign(x)
+)
 relu = op.elementwise("relu", "max(x, 0).", "-3.0 -> 0.", x=lambda g, out: where(out <= 0, 0, g))
 maximum = op.elementwise(
     "maximum",
@@ -137,6 +265,21 @@ where = op.elementwise(
 )
 
 
+def _zero(g):
+    """The gradient of what is constant nearly everywhere: zero, not a missing one."""
+    return where(False, g, 0)
+
+
+def _over(x, r):
+    """x / r, but 0 where r is: derivatives of lengths at the origin."""
+    return where(equal(r, 0), 0, x / where(equal(r, 0), 1, r))
+
+
+def _gap(x, y):
+    """x - y, but 0 for equal infinities."""
+    return where(logical_and(isinf(x), equal(x, y)), 0, x - y)
+
+
 def _to_larger(g, x, y):
-    """g where x > y, half of it where they are equal: what maximum gives its first input."""
-    return where(x > y, g, where(equal(x, y), g * 0.5, 0))
+    """What maximum gives its first input: half of g if they are equal; g if there is a NaN."""
+    return where(x < y, 0, where(equal(x, y), g * 0.5, g))

@@ -90,6 +90,25 @@ topk = op.index(
     shape=lambda x_shape, k, axis: ((*x_shape[:axis], k, *x_shape[axis + 1 :]),) * 2,
     x=lambda g, indices, x_shape, axis: scatter_along_axis(g, indices, axis=axis, shape=x_shape),
 )
+searchsorted = op.index(
+    "searchsorted",
+    "Where values would go in a sorted 1-d tensor: before equals, or after them.",
+    inputs="x values",
+    attrs="after",
+    dtype="int64",
+    shape=lambda values_shape: values_shape,
+    differentiable=False,
+)
+unique = op.index(
+    "unique",
+    "Of a 1-d tensor's distinct elements: where each first occurs, which of them each element is, "
+    "and how often each occurs.",
+    inputs="x",
+    outputs="indices inverse counts",
+    dtype="int64",
+    dynamic_shape=True,
+    differentiable=False,
+)
 nonzero = op.index(
     "nonzero",
     "The indices of elements that aren't zero, one row per axis.",

@@ -5,15 +5,46 @@ import math
 from .. import op
 from .._shapes import Shape, reduced_shape
 from .conversions import cast
-from .elementwise import equal, exp, where
-from .shapes import reshape
+from .elementwise import equal, exp, isnan, logical_or, where
+from .shapes import inverse, pad, permute_dims, reshape, slice_
+
+INFINITY = float("inf")
 
 
-def shared_among_largest(g, x, out, axis: Shape):
-    """g where x is the largest along `axis`, shared equally among ties."""
-    largest = equal(x, spread(out, axis=axis, shape=x.shape))
-    count = sum_(cast(largest, dtype=x.data.dtype), axis=axis, keepdims=True)
-    return where(largest, spread(g, axis=axis, shape=x.shape) / count, 0)
+def shared_among_equals(g, x, out, axis: Shape):
+    """g where x is what was chosen along `axis`, shared equally among ties."""
+    chosen = logical_or(equal(x, spread(out, axis=axis, shape=x.shape)), isnan(x))
+    count = sum_(cast(chosen, dtype=x.data.dtype), axis=axis, keepdims=True)
+    return where(chosen, spread(g, axis=axis, shape=x.shape) / count, 0)
+
+
+def product_of_others(x, axis: Shape):
+    """For each element, the product over `axis` without it: no division, so zeros are fine."""
+    kept = [k for k in range(len(x.shape)) if k not in axis]
+    order = (*kept, *axis)
+    turned = permute_dims(x, axes=order)
+    flat = reshape(turned, shape=(*turned.shape[: len(kept)], length(x.shape, axis)))
+    last = len(kept)
+    before = shifted(cumulative_prod(flat, axis=last, reverse=False), last, 1, 1)
+    after = shifted(cumulative_prod(flat, axis=last, reverse=True), last, -1, 1)
+    return permute_dims(reshape(before * after, shape=turned.shape), axes=inverse(order))
+
+
+def shifted(x, axis: int, by: int, value: float):
+    """x moved by one place along an axis, in whose place comes a value."""
+    n = x.shape[axis]
+    before = tuple(slice(None) for _ in range(axis))
+    kept = slice_(x, index=(*before, slice(0, n - 1) if by > 0 else slice(1, n)))
+    width = [(0, 0) for _ in x.shape]
+    width[axis] = (min(n, 1), 0) if by > 0 else (0, min(n, 1))
+    return pad(kept, pad_width=tuple(width), value=value)
+
+
+def cumulative_prod_rule(g, x, axis: int, reverse: bool):
+    """Element k of the sum over j of g[j] times the product of x up to j, without x[k]."""
+    by = -1 if reverse else 1
+    before = shifted(cumulative_prod(x, axis=axis, reverse=reverse), axis, by, 1)
+    return before * recurrence(shifted(x, axis, -by, 0), g, axis=axis, reverse=not reverse)
 
 
 def unbroadcast(g, shape: Shape):
@@ -26,6 +57,18 @@ def unbroadcast(g, shape: Shape):
 
 def length(shape: Shape, axis: Shape) -> int:
     return math.prod(shape[k] for k in axis)
+
+
+def recurrence_vjp(g, a, out, axis: int, reverse: bool):
+    by = -1 if reverse else 1
+    b = recurrence(shifted(a, axis, -by, 0), g, axis=axis, reverse=not reverse)
+    return b * shifted(out, axis, by, 0), b
+
+
+def logsumexp_rule(g, x, out, axis: Shape):
+    """Where all are -inf, none has a share."""
+    total = spread(where(equal(out, -INFINITY), 0, out), axis=axis, shape=x.shape)
+    return spread(g, axis=axis, shape=x.shape) * exp(x - total)
 
 
 def moments_rule(g_mean, g_var, x, mean, axis):
@@ -64,7 +107,25 @@ max_ = op.reduction(
     "max",
     "The largest element over axes; equals share the gradient.",
     attrs="axis keepdims",
-    x=lambda g, x, out, axis: shared_among_largest(g, x, out, axis),
+    x=lambda g, x, out, axis: shared_among_equals(g, x, out, axis),
+)
+min_ = op.reduction(
+    "min",
+    "The smallest element over axes; equals share the gradient.",
+    attrs="axis keepdims",
+    x=lambda g, x, out, axis: shared_among_equals(g, x, out, axis),
+)
+prod = op.reduction(
+    "prod",
+    "The product over axes.",
+    attrs="axis keepdims",
+    x=lambda g, x, x_shape, axis: spread(g, axis=axis, shape=x_shape) * product_of_others(x, axis),
+)
+logsumexp = op.reduction(
+    "logsumexp",
+    "log(sum(exp(x))) over axes, without overflow.",
+    attrs="axis keepdims",
+    x=lambda g, x, out, axis: logsumexp_rule(g, x, out, axis),
 )
 any_ = op.reduction(
     "any",
@@ -91,6 +152,15 @@ argmax = op.reduction(
     shape=lambda x_shape, axis, keepdims: reduced_shape(x_shape, (axis,), keepdims),
     differentiable=False,
 )
+argmin = op.reduction(
+    "argmin",
+    "The index of the first smallest element along an axis.",
+    inputs="x",
+    attrs="axis keepdims",
+    dtype="int64",
+    shape=lambda x_shape, axis, keepdims: reduced_shape(x_shape, (axis,), keepdims),
+    differentiable=False,
+)
 moments = op.other(
     "moments",
     "Mean and variance over axes that are kept as ones.",
@@ -106,6 +176,21 @@ cumulative_sum = op.other(
     linear=True,
     shape=lambda x_shape: x_shape,
     x=lambda g, axis, reverse: cumulative_sum(g, axis=axis, reverse=not reverse),
+)
+cumulative_prod = op.other(
+    "cumulative_prod",
+    "The running product along an axis, from its start or its end.",
+    attrs="axis reverse",
+    shape=lambda x_shape: x_shape,
+    x=cumulative_prod_rule,
+)
+recurrence = op.other(
+    "recurrence",
+    "out[k] = a[k] * out[k - 1] + b[k] along an axis, from its start or its end.",
+    inputs="a b",
+    attrs="axis reverse",
+    shape=lambda b_shape: b_shape,
+    vjp=recurrence_vjp,
 )
 softmax = op.other(
     "softmax",

@@ -6,8 +6,29 @@ from collections.abc import Callable
 import numpy as np
 
 from .blas import axpy
+from .erf import erf
+from .factorizations import FACTORIZATIONS
+from .gamma import random_log_gamma
+from .normalization import standardize, standardize_gradient
 from .threefry import random_bits
-from .windows import conv, conv_input, conv_weight, max_pool
+from .windows import conv, conv_input, conv_weight, max_pool, window_spread, window_sum
+
+
+def refuse_complex(x: np.ndarray) -> None:
+    if x.dtype.kind == "c":
+        raise TypeError("real numbers are needed")
+
+
+def of_reals(compare: Callable) -> Callable:
+    """A ufunc for which NumPy orders complex numbers by their real parts: that is no order."""
+
+    def call(x, y):
+        if x.dtype.kind == "c":
+            refuse_complex(x)
+        return compare(x, y)
+
+    return call
+
 
 KERNELS: dict[str, Callable] = {
     "add": np.add,
@@ -16,37 +37,72 @@ KERNELS: dict[str, Callable] = {
     "divide": np.divide,
     "negative": np.negative,
     "pow": np.power,
+    "remainder": np.remainder,
+    "hypot": np.hypot,
+    "atan2": np.arctan2,
+    "logaddexp": np.logaddexp,
+    "copysign": np.copysign,
+    "nextafter": np.nextafter,
     "exp": np.exp,
+    "expm1": np.expm1,
     "log": np.log,
+    "log1p": np.log1p,
+    "log2": np.log2,
+    "log10": np.log10,
     "square": np.square,
     "sqrt": np.sqrt,
-    "tanh": np.tanh,
     "sin": np.sin,
     "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "erf": erf,
     "abs": np.abs,
     "sign": np.sign,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
+    "maximum": of_reals(np.maximum),
+    "minimum": of_reals(np.minimum),
     "equal": np.equal,
     "not_equal": np.not_equal,
-    "less": np.less,
-    "less_equal": np.less_equal,
-    "greater": np.greater,
-    "greater_equal": np.greater_equal,
+    "less": of_reals(np.less),
+    "less_equal": of_reals(np.less_equal),
+    "greater": of_reals(np.greater),
+    "greater_equal": of_reals(np.greater_equal),
     "logical_and": np.logical_and,
     "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
     "logical_not": np.logical_not,
     "isfinite": np.isfinite,
+    "isinf": np.isinf,
+    "isnan": np.isnan,
+    "signbit": np.signbit,
     "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
     "bitwise_invert": np.invert,
+    "bitwise_left_shift": np.left_shift,
     "bitwise_right_shift": np.right_shift,
+    "real": np.real,
+    "imag": np.imag,
+    "conj": np.conjugate,
     "matmul": np.matmul,
     "conv": conv,
     "conv_input": conv_input,
     "conv_weight": conv_weight,
     "max_pool": max_pool,
+    "standardize": standardize,
+    "standardize_gradient": standardize_gradient,
+    "window_sum": window_sum,
+    "window_spread": window_spread,
     "random_bits": random_bits,
+    "random_log_gamma": random_log_gamma,
+    **FACTORIZATIONS,
 }
 
 
@@ -57,13 +113,85 @@ def kernel(function: Callable) -> Callable:
 
 
 @kernel
+def floor_divide(x, y):
+    """NumPy's, but infinities as the array API has them: inf // 2 is inf, 2 // -inf is -0."""
+    out = np.floor_divide(x, y)
+    infinite = np.isinf(x) | np.isinf(y) if out.dtype.kind == "f" else np.False_
+    return np.where(infinite, np.floor(np.divide(x, y)), out) if infinite.any() else out
+
+
+@kernel
 def sigmoid(x):
+    refuse_complex(x)
     e = np.exp(-np.abs(x))
     return np.where(x >= 0, 1, e) / (1 + e)
 
 
 @kernel
+def silu(x):
+    return x * sigmoid(x)
+
+
+@kernel
+def gelu(x):
+    refuse_complex(x)
+    out = erf(x * x.dtype.type(math.sqrt(0.5)))
+    out += 1
+    out *= x
+    out *= 0.5
+    return out
+
+
+@kernel
+def gelu_tanh(x):
+    refuse_complex(x)
+    out = x * x
+    out *= 0.044715
+    out += 1
+    out *= x
+    out *= math.sqrt(2 / math.pi)
+    out = np.tanh(out)
+    out += 1
+    out *= x
+    out *= 0.5
+    return out
+
+
+@kernel
+def leaky_relu(x, *, negative_slope):
+    refuse_complex(x)
+    return np.where(x > 0, x, x * x.dtype.type(negative_slope))
+
+
+@kernel
+def elu(x, *, alpha):
+    refuse_complex(x)
+    return np.where(x > 0, x, x.dtype.type(alpha) * np.expm1(np.minimum(x, 0)))
+
+
+@kernel
+def floor(x):
+    return np.floor(x) if x.dtype.kind in "fc" else x
+
+
+@kernel
+def ceil(x):
+    return np.ceil(x) if x.dtype.kind in "fc" else x
+
+
+@kernel
+def trunc(x):
+    return np.trunc(x) if x.dtype.kind in "fc" else x
+
+
+@kernel
+def round_(x):
+    return np.rint(x) if x.dtype.kind in "fc" else x
+
+
+@kernel
 def relu(x):
+    refuse_complex(x)
     return np.maximum(x, 0)
 
 
@@ -102,16 +230,43 @@ def cast(x, *, dtype):
     return x.astype(dtype, copy=False)
 
 
+def wide(dtype):
+    """The dtype to add up in: float16 has too few digits."""
+    return np.float32 if dtype == np.float16 else dtype
+
+
 @kernel
 def sum_(x, *, axis, keepdims):
-    if x.dtype == np.float16:  # too few digits to add in
-        return np.add.reduce(x, axis=axis, dtype=np.float32, keepdims=keepdims).astype(x.dtype)
-    return np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
+    out = np.add.reduce(x, axis=axis, dtype=wide(x.dtype), keepdims=keepdims)
+    return out if out.dtype is x.dtype else out.astype(x.dtype)
 
 
 @kernel
 def max_(x, *, axis, keepdims):
+    refuse_complex(x)
     return np.maximum.reduce(x, axis=axis, keepdims=keepdims)
+
+
+@kernel
+def min_(x, *, axis, keepdims):
+    refuse_complex(x)
+    return np.minimum.reduce(x, axis=axis, keepdims=keepdims)
+
+
+@kernel
+def prod(x, *, axis, keepdims):
+    out = np.multiply.reduce(x, axis=axis, dtype=wide(x.dtype), keepdims=keepdims)
+    return out.astype(x.dtype, copy=False)
+
+
+@kernel
+def logsumexp(x, *, axis, keepdims):
+    terms = x.astype(wide(x.dtype), copy=False)
+    largest = np.maximum.reduce(terms, axis=axis, keepdims=True, initial=-np.inf)
+    offset = np.where(np.isfinite(largest), largest, 0)
+    total = np.add.reduce(np.exp(terms - offset), axis=axis, keepdims=keepdims)
+    offset = offset if keepdims else offset.reshape(total.shape)
+    return (np.log(total) + offset).astype(x.dtype, copy=False)
 
 
 @kernel
@@ -126,24 +281,54 @@ def all_(x, *, axis, keepdims):
 
 @kernel
 def argmax(x, *, axis, keepdims):
+    refuse_complex(x)
     return np.argmax(x, axis=axis, keepdims=keepdims)
+
+
+@kernel
+def argmin(x, *, axis, keepdims):
+    refuse_complex(x)
+    return np.argmin(x, axis=axis, keepdims=keepdims)
 
 
 @kernel
 def cumulative_sum(x, *, axis, reverse):
     if reverse:
         return np.flip(cumulative_sum(np.flip(x, axis), axis=axis, reverse=False), axis)
-    wide = np.float32 if x.dtype == np.float16 else x.dtype
-    return np.cumsum(x, axis, wide).astype(x.dtype, copy=False)
+    return np.cumsum(x, axis, wide(x.dtype)).astype(x.dtype, copy=False)
+
+
+@kernel
+def cumulative_prod(x, *, axis, reverse):
+    if reverse:
+        return np.flip(cumulative_prod(np.flip(x, axis), axis=axis, reverse=False), axis)
+    return np.cumprod(x, axis, wide(x.dtype)).astype(x.dtype, copy=False)
+
+
+@kernel
+def recurrence(a, b, *, axis, reverse):
+    """By doubling: after each step, element k stands for twice as many elements before it."""
+    step = -1 if reverse else 1
+    a, out = (np.array(np.moveaxis(x, axis, 0)[::step]) for x in (a, b))
+    reach = 1
+    while reach < len(out):
+        out[reach:] += a[reach:] * out[:-reach]
+        a[reach:] = a[reach:] * a[:-reach]
+        reach *= 2
+    return np.moveaxis(out[::step], 0, axis)
 
 
 @kernel
 def moments(x, *, axis):
     """Mean and variance over `axis`, kept as axes of one. Two passes: large offsets are safe."""
-    wide = x.astype(np.float32) if x.dtype == np.float16 else x
-    count = np.array(math.prod(x.shape[k] for k in axis), wide.dtype)
-    mean = np.add.reduce(wide, axis=axis, keepdims=True) / count
-    var = np.add.reduce(np.square(wide - mean), axis=axis, keepdims=True) / count
+    terms = x.astype(wide(x.dtype), copy=False)
+    count = np.array(math.prod(x.shape[k] for k in axis), terms.dtype)
+    mean = np.add.reduce(terms, axis=axis, keepdims=True) / count
+    rest = np.asarray(terms - mean)
+    error = np.add.reduce(rest, axis=axis, keepdims=True) / count  # of the rounded mean
+    mean += error
+    rest -= error
+    var = np.add.reduce(np.square(rest, rest), axis=axis, keepdims=True) / count
     return mean.astype(x.dtype, copy=False), var.astype(x.dtype, copy=False)
 
 
@@ -164,8 +349,8 @@ def log_softmax(x, *, axis):
 
 def below_largest(x, axis):
     """x less its largest along an axis, in a dtype that can be added up."""
-    if x.dtype == np.float16:
-        x = x.astype(np.float32)
+    refuse_complex(x)
+    x = x.astype(wide(x.dtype), copy=False)
     if x.size == 0:
         return x.copy()
     if x.shape[axis] > 32:
@@ -244,9 +429,9 @@ def index(x, *indices, spec):
 
 @kernel
 def scatter(x, *indices, spec, shape):
-    out = np.zeros(shape, x.dtype)
+    out = np.zeros(shape, wide(x.dtype))
     np.add.at(out, complete(spec, indices), x)  # x has the index's shape: NumPy 2.4 misreads others
-    return out
+    return out.astype(x.dtype, copy=False)
 
 
 @kernel
@@ -272,12 +457,12 @@ def take_along_axis(x, index, *, axis):
 
 @kernel
 def scatter_along_axis(x, index, *, axis, shape):
-    out = np.zeros(shape, x.dtype)
+    out = np.zeros(shape, wide(x.dtype))
     if index.shape[axis] == 1:  # nothing can occur twice
         out[along(index, axis)] = x
     else:
         np.add.at(out, along(index, axis), x)
-    return out
+    return out.astype(x.dtype, copy=False)
 
 
 @kernel
@@ -289,6 +474,17 @@ def topk(x, *, k, axis, largest):
         order = np.argsort(x, axis, stable=True)
     indices = np.take(order, np.arange(k), axis)
     return np.take_along_axis(x, indices, axis), indices
+
+
+@kernel
+def searchsorted(x, values, *, after):
+    return np.searchsorted(x, values, "right" if after else "left")
+
+
+@kernel
+def unique(x):
+    """Every NaN is distinct, as it isn't equal to itself."""
+    return np.unique(x, True, True, True, equal_nan=False)[1:]
 
 
 @kernel
@@ -305,6 +501,11 @@ def full(*, shape, value, dtype):
 @kernel
 def arange(*, start, stop, step, dtype):
     return np.arange(start, stop, step, dtype=dtype)
+
+
+@kernel
+def linspace(*, start, stop, num, endpoint, dtype):
+    return np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype)
 
 
 @kernel

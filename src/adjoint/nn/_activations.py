@@ -1,0 +1,165 @@
+"""Activation functions that are compositions of others."""
+
+from typing import Any
+
+from .._errors import ShapeError
+from .._tensor import Tensor
+from ..functions._arguments import as_axis, as_tensor, reject
+from ..functions.elementwise import clip, elu
+from ..functions.elementwise import softplus as plain_softplus
+from ..functions.reductions import softmax
+from ..functions.shapes import reshape, split
+from ..primitives.elementwise import abs, sigmoid, tanh, where
+
+# The fixed point of self-normalising networks: mean 0 and variance 1 stay.
+SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+
+def relu6(x: Any) -> Tensor:
+    """x, but at least 0 and at most 6.
+
+    >>> ad.nn.functional.relu6(ad.asarray([-1.0, 3.0, 9.0]))
+    tensor([0., 3., 6.])
+    """
+    return clip(x, 0, 6)
+
+
+def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """x, but at least `min_val` and at most `max_val`.
+
+    >>> ad.nn.functional.hardtanh(ad.asarray([-3.0, 0.5, 3.0]))
+    tensor([-1. ,  0.5,  1. ])
+    """
+    return clip(x, min_val, max_val)
+
+
+def hardsigmoid(x: Any) -> Tensor:
+    """(x + 3) / 6, but at least 0 and at most 1.
+
+    >>> ad.nn.functional.hardsigmoid(ad.asarray([-3.0, 0.0, 3.0]))
+    tensor([0. , 0.5, 1. ])
+    """
+    return clip(as_tensor("hardsigmoid", x) + 3, 0, 6) / 6
+
+
+def hardswish(x: Any) -> Tensor:
+    """x times hardsigmoid(x).
+
+    >>> ad.nn.functional.hardswish(ad.asarray([-1.5, 1.5, 3.0]))
+    tensor([-0.375,  1.125,  3.   ])
+    """
+    x = as_tensor("hardswish", x)
+    return x * hardsigmoid(x)
+
+
+def selu(x: Any) -> Tensor:
+    """elu with the slope and the scale for which means of 0 and variances of 1 last.
+
+    >>> ad.nn.functional.selu(ad.asarray([-1.0, 1.0]))
+    tensor([-1.1113,  1.0507])
+    """
+    return elu(x, SELU_ALPHA) * SELU_SCALE
+
+
+def celu(x: Any, alpha: float = 1.0) -> Tensor:
+    """x, or alpha * (exp(x / alpha) - 1) where it is negative.
+
+    >>> ad.nn.functional.celu(ad.asarray([-1.0, 2.0]), 2.0)
+    tensor([-0.7869,  2.    ])
+    """
+    return elu(as_tensor("celu", x) / alpha) * alpha
+
+
+def mish(x: Any) -> Tensor:
+    """x * tanh(log(1 + exp(x))).
+
+    >>> ad.nn.functional.mish(ad.asarray([-1.0, 1.0]))
+    tensor([-0.3034,  0.8651])
+    """
+    x = as_tensor("mish", x)
+    return x * tanh(plain_softplus(x))
+
+
+def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta * x)) / beta, and x itself where beta * x is above the threshold.
+
+    >>> ad.nn.functional.softplus(ad.asarray([-1.0, 0.0, 100.0]))
+    tensor([  0.3133,   0.6931, 100.    ])
+    """
+    x = as_tensor("softplus", x)
+    steep = x * beta
+    return where(steep > threshold, x, plain_softplus(steep) / beta)
+
+
+def softsign(x: Any) -> Tensor:
+    """x / (1 + |x|).
+
+    >>> ad.nn.functional.softsign(ad.asarray([-1.0, 3.0]))
+    tensor([-0.5 ,  0.75])
+    """
+    x = as_tensor("softsign", x)
+    return x / (abs(x) + 1)
+
+
+def logsigmoid(x: Any) -> Tensor:
+    """log(sigmoid(x)) without overflow.
+
+    >>> ad.nn.functional.logsigmoid(ad.asarray([-100.0, 0.0]))
+    tensor([-100.    ,   -0.6931])
+    """
+    return -plain_softplus(-as_tensor("logsigmoid", x))
+
+
+def softmin(x: Any, axis: int = -1, **unknown: Any) -> Tensor:
+    """softmax(-x) along an axis.
+
+    >>> ad.nn.functional.softmin(ad.asarray([0.0, 0.0]))
+    tensor([0.5, 0.5])
+    """
+    if unknown:
+        reject("softmin", unknown)
+    return softmax(-as_tensor("softmin", x), axis)
+
+
+def glu(x: Any, axis: int = -1, **unknown: Any) -> Tensor:
+    """The first half of x along an axis, times the sigmoid of the second half.
+
+    >>> ad.nn.functional.glu(ad.asarray([3.0, 0.0]))
+    tensor([1.5])
+    """
+    if unknown:
+        reject("glu", unknown)
+    x = as_tensor("glu", x)
+    axis = as_axis("glu", axis, x.ndim)
+    if x.shape[axis] % 2:
+        raise ShapeError(f"glu: axis {axis} of shape {x.shape} can't be halved")
+    value, gate = split(x, 2, axis)
+    return value * sigmoid(gate)
+
+
+def prelu(x: Any, weight: Any) -> Tensor:
+    """x, times a weight, one for all or one per channel of (N, C, ...), where it is negative.
+
+    >>> ad.nn.functional.prelu(ad.asarray([-2.0, 2.0]), ad.asarray([0.25]))
+    tensor([-0.5,  2. ])
+    """
+    x, weight = as_tensor("prelu", x), as_tensor("prelu", weight)
+    channels = x.shape[1] if x.ndim > 1 else 1
+    if weight.ndim > 1 or weight.size not in (1, channels):
+        raise ShapeError(
+            f"prelu: one weight or {channels} (one per channel of shape {x.shape}) are needed, got "
+            f"shape {weight.shape}"
+        )
+    if weight.size > 1:
+        weight = reshape(weight, (-1, *(1 for _ in x.shape[2:])))
+    return where(x > 0, x, x * weight)
+
+
+def threshold(x: Any, threshold: float, value: float) -> Tensor:
+    """x where it is above the threshold, else `value`.
+
+    >>> ad.nn.functional.threshold(ad.asarray([0.5, 2.0]), 1.0, -7.0)
+    tensor([-7.,  2.])
+    """
+    x = as_tensor("threshold", x)
+    return where(x > threshold, x, value)

@@ -1,0 +1,119 @@
+"""Scaled dot-product attention."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .._errors import ArgumentError, DTypeError, ShapeError
+from .._modes import is_tracing
+from .._shapes import broadcasts_to
+from .._tensor import Tensor
+from ..functions._arguments import as_tensor, in_common_dtype
+from ..functions.contractions import matmul
+from ..functions.creation import arange, zeros
+from ..functions.elementwise import astype
+from ..functions.reductions import all, any, as_float, softmax
+from ..functions.shapes import broadcast_to, expand_dims, matrix_transpose, reshape
+from ..primitives.elementwise import equal, logical_not, where
+from ._dropout import dropout
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(query @ key.mT * scale + mask) @ value, for (..., L, E), (..., S, E), (..., S, V).
+
+    A boolean `attn_mask` is true where attention is allowed, one of floats is added; a query that
+    may attend to nothing gives zeros. `is_causal` allows no later key than the query's own number.
+    `scale` is 1 / sqrt(E) unless given. With `enable_gqa` several heads of the query share a key.
+
+    >>> query, key, value = ad.zeros((1, 4)), ad.ones((2, 4)), ad.asarray([[1.0], [3.0]])
+    >>> ad.nn.functional.scaled_dot_product_attention(query, key, value)
+    tensor([[2.]])
+    """
+    query, key, value = map(
+        as_float, in_common_dtype("scaled_dot_product_attention", query, key, value)
+    )
+    check_matrices(query, key, value)
+    if enable_gqa:
+        key, value = (repeated(query, x) for x in (key, value))
+    scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
+    scores = matmul(query * scale, matrix_transpose(key))
+    mask = as_mask(attn_mask, is_causal, scores)
+    weights = softmax(scores) if mask is None else masked_softmax(scores, mask)
+    return matmul(dropout(weights, dropout_p), value)
+
+
+def check_matrices(query: Tensor, key: Tensor, value: Tensor) -> None:
+    shapes = [x.shape for x in (query, key, value)]
+    q, k, v = shapes
+    fits = min(map(len, shapes)) >= 2 and q[-1] == k[-1] and k[-2] == v[-2]
+    if not fits:
+        raise ShapeError(
+            "scaled_dot_product_attention: query (..., L, E), key (..., S, E) and value (..., S, V)"
+            f" are needed, got {q}, {k} and {v}"
+        )
+
+
+def repeated(query: Tensor, x: Tensor) -> Tensor:
+    """The heads of a key or value, each as often as a head of the query uses it."""
+    if query.ndim < 3 or x.ndim < 3 or not x.shape[-3] or query.shape[-3] % x.shape[-3]:
+        raise ShapeError(
+            "scaled_dot_product_attention: with enable_gqa the query's heads must be a multiple of "
+            f"the key's and value's, got shapes {query.shape} and {x.shape}"
+        )
+    times = query.shape[-3] // x.shape[-3]
+    shape = (*x.shape[:-2], times, *x.shape[-2:])
+    return reshape(
+        broadcast_to(expand_dims(x, -3), shape), (*x.shape[:-3], query.shape[-3], *x.shape[-2:])
+    )
+
+
+def as_mask(attn_mask: Any, is_causal: bool, scores: Tensor) -> Tensor | None:
+    """Booleans that allow, or numbers to add."""
+    if is_causal:
+        if attn_mask is not None:
+            raise ArgumentError(
+                "scaled_dot_product_attention: give attn_mask or is_causal=True, not both"
+            )
+        rows, columns = (arange(n, device=scores.device) for n in scores.shape[-2:])
+        return expand_dims(rows, 1) >= columns
+    if attn_mask is None:
+        return None
+    mask = as_tensor("scaled_dot_product_attention", attn_mask)
+    if mask.dtype.kind not in ("bool", "float"):
+        raise DTypeError(
+            "scaled_dot_product_attention: attn_mask must be booleans or floats, got "
+            f"{mask.dtype.name}"
+        )
+    if not broadcasts_to(mask.shape, scores.shape):
+        raise ShapeError(
+            f"scaled_dot_product_attention: attn_mask of shape {mask.shape} doesn't broadcast to "
+            f"the scores' {scores.shape}"
+        )
+    return mask
+
+
+def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    """softmax of scores, as the mask allows; zeros in rows where it allows nothing.
+
+    What is forbidden gets a number that is low enough: infinities would make NaNs of such rows, and
+    look like mistakes to detect_anomaly.
+    """
+    if mask.dtype.kind == "bool":
+        forbidden = logical_not(mask)
+        mask = zeros((), dtype=scores.dtype, device=scores.device)
+    else:
+        forbidden, mask = equal(mask, -math.inf), astype(mask, scores.dtype, copy=False)
+    lowest = float(np.finfo(scores.data.dtype).min) / 2
+    weights = softmax(scores + where(forbidden, lowest, mask))
+    closed = all(forbidden, axis=-1, keepdims=True)
+    return where(closed, 0, weights) if is_tracing() or any(closed) else weights

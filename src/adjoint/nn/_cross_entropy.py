@@ -1,0 +1,207 @@
+"""Losses of class scores: cross-entropy and negative log-likelihood."""
+
+from typing import Any
+
+from .._errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from .._modes import is_tracing
+from .._tensor import Tensor
+from ..functions._arguments import as_tensor
+from ..functions.elementwise import astype
+from ..functions.indexing import take, take_along_axis
+from ..functions.reductions import any, as_float, log_softmax, max, mean, sum
+from ..functions.shapes import expand_dims, reshape, squeeze
+from ..primitives.elementwise import equal, logical_and, not_equal, where
+from ._reduction import check_reduction, reduced
+
+
+def cross_entropy(
+    x: Any,
+    target: Any,
+    weight: Any = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The loss of logits (N, C, ...) or (C,) against class indices, or probabilities of x's shape.
+
+    `weight` is a factor for each class; the mean over class indices is the weighted one. Targets
+    that are `ignore_index` don't count. `label_smoothing` mixes the target with equal
+    probabilities.
+
+    >>> logits = ad.asarray([[0.0, 0.0]])
+    >>> ad.nn.functional.cross_entropy(logits, ad.asarray([1]))
+    tensor(0.6931)
+    """
+    x, target, axis = scores("cross_entropy", x, target, reduction)
+    if not 0 <= label_smoothing <= 1:
+        raise ArgumentError(
+            f"cross_entropy: label_smoothing {label_smoothing} isn't between 0 and 1"
+        )
+    factors = class_weights("cross_entropy", weight, x, axis)
+    logs = log_softmax(x, axis=axis)
+    if target.shape == x.shape and target.dtype.kind == "float":
+        target = smoothed(target, x.shape[axis], label_smoothing)
+        return against_probabilities(logs, target, factors, axis, reduction)
+    picked = Picked("cross_entropy", logs, target, axis, factors, ignore_index)
+    loss = picked.reduced(picked.losses(), reduction)
+    if not label_smoothing:
+        return loss
+    rest = logs if factors is None else logs * factors
+    evenly = picked.reduced(picked.masked(-sum(rest, axis=axis)), reduction)
+    return loss * (1 - label_smoothing) + evenly * (label_smoothing / x.shape[axis])
+
+
+def nll_loss(
+    x: Any,
+    target: Any,
+    weight: Any = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    """The loss of log-probabilities (N, C, ...) or (C,) against class indices.
+
+    `weight` and `ignore_index` are those of `cross_entropy`.
+
+    >>> logs = ad.log(ad.asarray([[0.25, 0.75]]))
+    >>> ad.nn.functional.nll_loss(logs, ad.asarray([0]))
+    tensor(1.3863)
+    """
+    x, target, axis = scores("nll_loss", x, target, reduction)
+    factors = class_weights("nll_loss", weight, x, axis)
+    picked = Picked("nll_loss", x, target, axis, factors, ignore_index)
+    return picked.reduced(picked.losses(), reduction)
+
+
+def scores(function: str, x: Any, target: Any, reduction: str) -> tuple[Tensor, Tensor, int]:
+    """The scores and targets, and the axis of the classes."""
+    check_reduction(function, reduction)
+    x, target = as_float(as_tensor(function, x)), as_tensor(function, target)
+    if x.ndim == 0:
+        raise ShapeError(f"{function}: scores (N, C, ...) or (C,) are needed, got a 0-d tensor")
+    return x, target, 0 if x.ndim == 1 else 1
+
+
+def class_weights(function: str, weight: Any, x: Tensor, axis: int) -> Tensor | None:
+    """A factor for each class, in a shape that broadcasts with x."""
+    if weight is None:
+        return None
+    weight = as_tensor(function, weight)
+    if weight.shape != (x.shape[axis],):
+        raise ShapeError(
+            f"{function}: weight has shape {weight.shape}, {(x.shape[axis],)} is needed for scores "
+            f"of shape {x.shape}"
+        )
+    return reshape(astype(weight, x.dtype, copy=False), (-1, *(1 for _ in x.shape[axis + 1 :])))
+
+
+def smoothed(target: Tensor, classes: int, label_smoothing: float) -> Tensor:
+    if not label_smoothing:
+        return target
+    return target * (1 - label_smoothing) + label_smoothing / classes
+
+
+def against_probabilities(
+    logs: Tensor, target: Tensor, factors: Tensor | None, axis: int, reduction: str
+) -> Tensor:
+    logs = logs if factors is None else logs * factors
+    return reduced(-sum(logs * target, axis=axis), reduction)
+
+
+class Picked:
+    """Log-probabilities at target classes, the weights there, and which targets are ignored.
+
+    Where nothing is ignored or weighted, no op is spent on either.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        logs: Tensor,
+        target: Tensor,
+        axis: int,
+        factors: Tensor | None,
+        ignore_index: int,
+    ) -> None:
+        check_classes(function, logs, target, axis)
+        self.axis = axis
+        self.kept: Tensor | None = None
+        if may_ignore(function, logs.shape[axis], target, ignore_index):
+            self.kept = not_equal(target, ignore_index)
+            target = where(self.kept, target, 0)
+        self.logs = at_classes(function, logs, expand_dims(target, axis), axis)
+        self.weights = None
+        if factors is not None:
+            self.weights = self.masked(take(reshape(factors, (-1,)), target, axis=0))
+
+    def masked(self, losses: Tensor) -> Tensor:
+        return losses if self.kept is None else where(self.kept, losses, 0)
+
+    def losses(self) -> Tensor:
+        """The loss of each target; the class axis stays where nothing else has its shape."""
+        if self.kept is None and self.weights is None:
+            return -self.logs
+        losses = self.masked(-squeeze(self.logs, self.axis))
+        return losses if self.weights is None else losses * self.weights
+
+    def reduced(self, losses: Tensor, reduction: str) -> Tensor:
+        """The weighted mean, the sum, or the losses themselves."""
+        if reduction == "none":
+            return losses if losses.ndim < self.logs.ndim else squeeze(losses, self.axis)
+        if reduction == "sum":
+            return sum(losses)
+        if self.weights is not None:
+            return sum(losses) / sum(self.weights)
+        if self.kept is not None:
+            return sum(losses) / sum(astype(self.kept, losses.dtype))
+        return mean(losses)
+
+
+def check_classes(function: str, x: Tensor, target: Tensor, axis: int) -> None:
+    expected = (*x.shape[:axis], *x.shape[axis + 1 :])
+    if target.dtype.kind not in ("int", "uint"):
+        raise DTypeError(
+            f"{function}: target must be class indices of an integer dtype, or (cross_entropy) "
+            f"probabilities of shape {x.shape}; got {target.dtype.name} of shape {target.shape}"
+        )
+    if target.shape != expected:
+        raise ShapeError(
+            f"{function}: scores of shape {x.shape} need class indices of shape {expected}, got "
+            f"{target.shape}"
+        )
+
+
+def may_ignore(function: str, classes: int, target: Tensor, ignore_index: int) -> bool:
+    """Whether targets may be `ignore_index`; other negative ones raise."""
+    if target.dtype.kind == "uint" and ignore_index < 0:
+        return False
+    if is_tracing():
+        return True
+    if ignore_index >= 0:
+        ignored = equal(target, ignore_index)
+        refuse_negative(function, classes, target, target < 0)
+        return bool(any(ignored))
+    negative = target < 0
+    if not any(negative):
+        return False
+    refuse_negative(function, classes, target, logical_and(negative, target != ignore_index))
+    return True
+
+
+def refuse_negative(function: str, classes: int, target: Tensor, wrong: Tensor) -> None:
+    if any(wrong):
+        raise ArgumentError(
+            f"{function}: class indices from 0 to {classes - 1} are needed, got "
+            f"{target[wrong][0].item()}"
+        )
+
+
+def at_classes(function: str, logs: Tensor, target: Tensor, axis: int) -> Tensor:
+    try:
+        return take_along_axis(logs, target, axis)
+    except IndexError:
+        raise IndexingError(
+            f"{function}: class indices from 0 to {logs.shape[axis] - 1} are needed for scores of "
+            f"shape {logs.shape}, got {max(target).item()}"
+        ) from None

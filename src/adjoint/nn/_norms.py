@@ -1,0 +1,227 @@
+"""Normalisation over axes, groups, batches: all of them standardise, then scale and shift."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._dtypes import float16, float32
+from .._errors import ArgumentError, ShapeError
+from .._modes import no_grad
+from .._tensor import Tensor
+from ..functions._arguments import as_integer, as_shape, as_tensor
+from ..functions.elementwise import astype
+from ..functions.reductions import as_float, mean
+from ..functions.shapes import reshape
+from ..primitives import normalization
+from ..primitives.elementwise import sqrt
+
+Shape = int | Sequence[int]
+
+
+def layer_norm(
+    x: Any, normalized_shape: Shape, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Tensor:
+    """x with mean 0 and variance 1 over its last axes, times `weight`, plus `bias`.
+
+    >>> ad.nn.functional.layer_norm(ad.asarray([[1.0, 3.0], [5.0, 9.0]]), 2)
+    tensor([[-1.,  1.],
+            [-1.,  1.]])
+    """
+    x, shape, axes = last_axes("layer_norm", x, normalized_shape)
+    check_parameters("layer_norm", shape, weight=weight, bias=bias)
+    return scaled(standardized(x, axes, eps)[0], weight, bias)
+
+
+def rms_norm(
+    x: Any, normalized_shape: Shape, weight: Any = None, eps: float | None = None
+) -> Tensor:
+    """x over the root of the mean of its squares over the last axes, times `weight`.
+
+    `eps` is added to that mean; the smallest step from 1 of x's dtype if None.
+
+    >>> ad.nn.functional.rms_norm(ad.asarray([1.0, 7.0]), 2)
+    tensor([0.2, 1.4])
+    """
+    x, shape, axes = last_axes("rms_norm", x, normalized_shape)
+    check_parameters("rms_norm", shape, weight=weight)
+    eps = float(np.finfo(x.data.dtype).eps) if eps is None else eps
+    return scaled(standardized(x, axes, eps, center=False)[0], weight, None)
+
+
+def group_norm(
+    x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Tensor:
+    """x (N, C, ...) with mean 0 and variance 1 over each of `num_groups` groups of channels.
+
+    >>> x = ad.reshape(ad.arange(8.0), (1, 4, 2))
+    >>> ad.nn.functional.group_norm(x, 2)[0, 0]
+    tensor([-1.3416, -0.4472])
+    """
+    x = channelled("group_norm", x)
+    groups = as_integer("group_norm", "num_groups", num_groups)
+    channels = x.shape[1]
+    if groups < 1 or channels % groups:
+        raise ArgumentError(
+            f"group_norm: num_groups={groups} must divide the {channels} channels of shape "
+            f"{x.shape}"
+        )
+    check_parameters("group_norm", (channels,), weight=weight, bias=bias)
+    grouped = reshape(x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups))
+    out = reshape(standardized(grouped, (2,), eps)[0], x.shape)
+    return scaled(out, per_channel(x, weight), per_channel(x, bias))
+
+
+def batch_norm(
+    x: Any,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """x (N, C, ...) with mean 0 and variance 1 in each channel, times `weight`, plus `bias`.
+
+    In training the statistics are the batch's, and the running ones, where given, move towards
+    them by `momentum`: these tensors change. Otherwise the running ones are used.
+
+    >>> x, mean, var = ad.asarray([[1.0], [3.0]]), ad.zeros(1), ad.ones(1)
+    >>> ad.nn.functional.batch_norm(x, mean, var, training=True)
+    tensor([[-1.],
+            [ 1.]])
+    >>> mean, var
+    (tensor([0.2]), tensor([1.1]))
+    """
+    x = channelled("batch_norm", x)
+    shape = (x.shape[1],)
+    statistics = {"running_mean": running_mean, "running_var": running_var}
+    check_parameters("batch_norm", shape, weight=weight, bias=bias, **statistics)
+    if not training:
+        return with_running("batch_norm", x, running_mean, running_var, weight, bias, eps)
+    axes = (0, *range(2, x.ndim))
+    count = math.prod(x.shape[k] for k in axes)
+    if count < 2:
+        raise ShapeError(
+            f"batch_norm: more than one value per channel is needed in training, got shape "
+            f"{x.shape}"
+        )
+    out, centre, var = standardized(x, axes, eps)
+    move(running_mean, reshape(centre, shape), momentum)
+    move(running_var, reshape(var, shape), momentum, count / (count - 1))
+    return scaled(out, per_channel(x, weight), per_channel(x, bias))
+
+
+def instance_norm(
+    x: Any,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """x (N, C, ...) with mean 0 and variance 1 in each channel of each sample.
+
+    The running statistics are treated as in `batch_norm`; `use_input_stats` says which are used.
+
+    >>> ad.nn.functional.instance_norm(ad.asarray([[[1.0, 3.0], [5.0, 9.0]]]))
+    tensor([[[-1.,  1.],
+             [-1.,  1.]]])
+    """
+    x = channelled("instance_norm", x)
+    shape = (x.shape[1],)
+    statistics = {"running_mean": running_mean, "running_var": running_var}
+    check_parameters("instance_norm", shape, weight=weight, bias=bias, **statistics)
+    if not use_input_stats:
+        return with_running("instance_norm", x, running_mean, running_var, weight, bias, eps)
+    count = math.prod(x.shape[2:])
+    if count < 2:
+        raise ShapeError(
+            f"instance_norm: more than one value per channel and sample is needed, got shape "
+            f"{x.shape}"
+        )
+    out, centre, var = standardized(x, tuple(range(2, x.ndim)), eps)
+    with no_grad():
+        move(running_mean, mean(reshape(centre, x.shape[:2]), 0), momentum)
+        move(running_var, mean(reshape(var, x.shape[:2]), 0), momentum, count / (count - 1))
+    return scaled(out, per_channel(x, weight), per_channel(x, bias))
+
+
+def standardized(
+    x: Tensor, axes: tuple[int, ...], eps: float, center: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """x with mean 0 and variance 1 over axes, and the statistics it had.
+
+    Half precision is too narrow for a variance: its statistics are float32.
+    """
+    if x.data.dtype != float16.dtype:
+        return normalization.standardize(x, axis=axes, eps=float(eps), center=center)
+    out, *statistics = standardized(astype(x, float32), axes, eps, center)
+    return astype(out, float16), statistics[0], statistics[1]
+
+
+def scaled(x: Tensor, weight: Any, bias: Any) -> Tensor:
+    x = x if weight is None else x * weight
+    return x if bias is None else x + bias
+
+
+def with_running(
+    function: str,
+    x: Tensor,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any,
+    bias: Any,
+    eps: float,
+) -> Tensor:
+    """x by given statistics of its channels."""
+    if running_mean is None or running_var is None:
+        raise ArgumentError(
+            f"{function}: without statistics of the input, running_mean and running_var are needed"
+        )
+    scale = 1 / sqrt(running_var + eps)
+    scale = scale if weight is None else scale * weight
+    return scaled(x - per_channel(x, running_mean), per_channel(x, scale), per_channel(x, bias))
+
+
+def move(running: Any, value: Tensor, momentum: float, factor: float = 1.0) -> None:
+    """Change a running statistic, if there is one: this tensor, and no gradient."""
+    if running is not None:
+        with no_grad():
+            value = astype(value.detach(), running.dtype, copy=False)
+            running[...] = running * (1 - momentum) + value * (momentum * factor)
+
+
+def last_axes(
+    function: str, x: Any, normalized_shape: Shape
+) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]]:
+    """The tensor, the shape of its last axes, and these axes."""
+    x = as_float(as_tensor(function, x))
+    shape = as_shape(function, normalized_shape)
+    if not shape or x.shape[-len(shape) :] != shape:
+        raise ShapeError(
+            f"{function}: normalized_shape {shape} isn't the end of the shape {x.shape}"
+        )
+    return x, shape, tuple(range(x.ndim - len(shape), x.ndim))
+
+
+def channelled(function: str, x: Any) -> Tensor:
+    x = as_float(as_tensor(function, x))
+    if x.ndim < 2:
+        raise ShapeError(f"{function}: (N, C, ...) is needed, got shape {x.shape}")
+    return x
+
+
+def check_parameters(function: str, shape: tuple[int, ...], **parameters: Any) -> None:
+    for name, value in parameters.items():
+        if value is not None and (found := as_tensor(function, value).shape) != shape:
+            raise ShapeError(f"{function}: {name} has shape {found}, {shape} is needed")
+
+
+def per_channel(x: Tensor, value: Any) -> Tensor | None:
+    """A value for each channel, in a shape that broadcasts with x (N, C, ...)."""
+    return None if value is None else reshape(value, (-1, *(1 for _ in x.shape[2:])))

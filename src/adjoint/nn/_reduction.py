@@ -1,0 +1,32 @@
+"""What losses share: equal shapes, and the three ways to reduce."""
+
+from typing import Any
+
+from .._errors import ArgumentError, ShapeError
+from .._tensor import Tensor
+from ..functions._arguments import in_common_dtype
+from ..functions.reductions import as_float, mean, sum
+
+
+def operands(function: str, x: Any, target: Any) -> tuple[Tensor, Tensor]:
+    """Float tensors of one dtype and one shape: broadcasting here is nearly always a mistake."""
+    first, second = map(as_float, in_common_dtype(function, x, target))
+    if first.shape != second.shape:
+        raise ShapeError(
+            f"{function}: x has shape {first.shape}, the target {second.shape}; they must be equal "
+            "(ad.broadcast_to and ad.reshape make them so)"
+        )
+    return first, second
+
+
+def check_reduction(function: str, reduction: str, *more: str) -> None:
+    known = ("mean", "sum", "none", *more)
+    if reduction not in known:
+        names = ", ".join(map(repr, known[:-1]))
+        raise ArgumentError(f"{function}: reduction {reduction!r} isn't {names} or {known[-1]!r}")
+
+
+def reduced(losses: Tensor, reduction: str) -> Tensor:
+    if reduction == "none":
+        return losses
+    return mean(losses) if reduction == "mean" else sum(losses)

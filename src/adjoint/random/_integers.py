@@ -1,0 +1,148 @@
+"""Truth values and whole numbers."""
+
+from typing import Any
+
+import numpy as np
+
+from .._dtypes import as_numpy, int64, show, uint64
+from .._errors import DTypeError
+from .._operands import to_dtype
+from .._tensor import Tensor, describe
+from ..functions._arguments import as_integer, as_tensor
+from ..primitives.conversions import cast
+from ..primitives.elementwise import bitwise_and, bitwise_right_shift, logical_and, where
+from ._generator import Generator
+from ._parameters import Draw, Options, check, no_gradient, prepare, prepared, probability
+from ._units import fraction, part, words
+
+LOW_WORD = 2**32 - 1
+
+
+def bits(
+    shape: Any = None, *, device: str | None = None, generator: Generator | None = None
+) -> Tensor:
+    """Random 32-bit words: what all other numbers are made of.
+
+    >>> ad.random.bits((3,)).dtype
+    adjoint.uint32
+    """
+    draw = prepare("random.bits", Options(shape, None, device, generator), [], np.dtype("uint32"))
+    return words(draw)
+
+
+def bernoulli(
+    p: Any,
+    shape: Any = None,
+    *,
+    dtype: Any = bool,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """True with probability p, else False; another `dtype` gives ones and zeros.
+
+    >>> ad.random.bernoulli(ad.asarray([0.0, 1.0]))
+    tensor([False,  True])
+    >>> 250 < ad.random.bernoulli(0.3, (1000,)).sum().item() < 350
+    True
+    """
+    draw, (p,) = prepared("random.bernoulli", Options(shape, None, device, generator), p=p)
+    probability("random.bernoulli", "p", p)
+    no_gradient("random.bernoulli", "p", p)
+    number = fraction(draw.working)
+    hit = where(number.upper, number.distance > 1 - p, number.distance < p)
+    return to_dtype(hit, as_numpy(dtype))
+
+
+def integers(
+    low: Any,
+    high: Any = None,
+    shape: Any = None,
+    *,
+    dtype: Any = int64,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Whole numbers from low (0 if only one is given) up to, but without, high.
+
+    All are equally likely, to within one part in 2 ** 32.
+
+    >>> x = ad.random.integers(1, 7, (1000,))
+    >>> x.min(), x.max()
+    (tensor(1), tensor(6))
+    """
+    low, high = (0, low) if high is None else (low, high)
+    raw = as_numpy(dtype)
+    if raw.kind not in "iu":
+        raise DTypeError(f"random.integers: an integer dtype is needed, got {show(raw)}")
+    low, high = as_bound("low", low), as_bound("high", high)
+    options = Options(shape, dtype, device, generator)
+    draw = prepare("random.integers", options, [low, high], raw)
+    check_bounds(low, high, raw)
+    numbers = isinstance(low, int) and isinstance(high, int)
+    span = high - low if numbers else modulo(high) - modulo(low)
+    narrow = extremes(high)[1] - extremes(low)[0] <= 2**32
+    return cast(below(draw, span, 2 if narrow else 4) + modulo(low), dtype=raw)
+
+
+def as_bound(name: str, bound: Any) -> Any:
+    """A Python int or an integer tensor."""
+    if isinstance(bound, (Tensor, np.ndarray)):
+        bound = as_tensor("random.integers", bound)
+        if bound.data.dtype.kind not in "iu":
+            raise DTypeError(f"random.integers: {name} must be integers, got {describe(bound)}")
+        return bound
+    return as_integer("random.integers", name, bound)
+
+
+def extremes(bound: Any) -> tuple[int, int]:
+    """The least and the largest that a bound can be, whatever its values."""
+    if not isinstance(bound, Tensor):
+        return bound, bound
+    limits = np.iinfo(bound.data.dtype)
+    return int(limits.min), int(limits.max)
+
+
+def check_bounds(low: Any, high: Any, dtype: np.dtype) -> None:
+    check("random.integers", low < high, "low must be less than high", low)
+    limits = np.iinfo(dtype)
+    for bound, last in ((low, 0), (high, 1)):
+        smallest, largest = int(limits.min) + last, int(limits.max) + last
+        what = f"numbers must be in the range of {dtype}, {limits.min} to {limits.max}"
+        if isinstance(bound, Tensor):
+            least, most = extremes(bound)
+            smallest, largest = max(smallest, least), min(largest, most)
+            fits = logical_and(bound >= smallest, bound <= largest)
+        else:
+            fits = smallest <= bound <= largest
+        check("random.integers", fits, what, bound)
+
+
+def modulo(bound: Any) -> Any:
+    """A bound as it is in unsigned 64-bit arithmetic."""
+    return cast(bound, dtype=uint64.dtype) if isinstance(bound, Tensor) else bound % 2**64
+
+
+def below(draw: Draw, span: Any, count: int) -> Tensor:
+    """floor(w * span / 2 ** (32 * count)) for a random w of `count` words: from 0 to span - 1.
+
+    Long multiplication by the two digits of span, 32 bits each; no step overflows 64 bits.
+    """
+    drawn = cast(words(draw, count), dtype=uint64.dtype)
+    digits = [part(drawn, k) for k in range(count)]
+    low, high = (span % 2**32, span >> 32) if isinstance(span, int) else two_digits(span)
+    products: list[Any] = []
+    carry: Any = 0
+    for digit in digits:
+        product = digit * low + carry
+        carry = bitwise_right_shift(product, 32)
+        products.append(bitwise_and(product, LOW_WORD))
+    out: Any = None
+    carry, products = 0, [*products[1:], carry]
+    for digit, product in zip(digits, products, strict=True):
+        out = digit * high + product + carry
+        carry = bitwise_right_shift(out, 32)
+    return out
+
+
+def two_digits(span: Tensor) -> tuple[Tensor, Tensor]:
+    return bitwise_and(span, LOW_WORD), bitwise_right_shift(span, 32)
