@@ -189,8 +189,8 @@ def each_axis(pad_width: Any, shape: tuple[int, ...]) -> tuple[tuple[int, int], 
         widths = np.asarray(pad_width)
         pairs = np.broadcast_to(widths, (len(shape), 2)).tolist()
     except ValueError:
-        widths, pairs = np.empty(0), [(-1, -1)]
-    if widths.dtype.kind not in "iu" or any(min(pair) < 0 for pair in pairs):
+        widths, pairs = np.full(2, -1), []
+    if widths.dtype.kind not in "iu" or widths.min(initial=0) < 0:
         raise ArgumentError(
             f"pad: pad_width {pad_width!r} must be an int, a pair, or a pair for each of the "
             f"{len(shape)} axes of shape {shape}, none negative"

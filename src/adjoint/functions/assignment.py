@@ -110,8 +110,8 @@ def inplace(function: Any) -> Any:
 
     def operate(x: Tensor, y: Any) -> Tensor:
         recorded = writable(name, x, y)
-        module = None if recorded or op is None else overwritable(x, y)
-        if module is None or not module.compute_into(x.data, op.kernels[type(x.data)], y.data):
+        module = None if recorded else overwritable(x, y)
+        if op is None or module is None or not module.compute_into(x.data, op.kernels[type(x.data)], y.data):
             replace(name, x, function(x, y))
         return x
 

@@ -39,7 +39,8 @@ def parse(x: Tensor, index: Any) -> Index:
         raise IndexingError("an index can have only one ellipsis (...)")
     rest = [slice(None)] * (x.ndim - taken)
     at = dots[0] if dots else len(entries)
-    entries[at : at + len(dots)] = rest
+    # Between arrays an ellipsis counts as a slice, as in NumPy, also if it stands for no axes.
+    entries[at : at + len(dots)] = rest or (dots and [Ellipsis])
 
     spec: list[Any] = []
     arrays: list[Tensor] = []
@@ -59,6 +60,8 @@ def parse(x: Tensor, index: Any) -> Index:
         taken = axes_taken(entry)
         view += x.shape[axis : axis + taken] or ([1] if isinstance(entry, Tensor) else [])
         axis += taken
+    if not arrays:
+        spec = [entry for entry in spec if entry is not Ellipsis]
     array_shapes = tuple(a.data.shape for a in arrays)
     shape = indexed_shape(tuple(view), tuple(spec), array_shapes)
     return Index(tuple(spec), tuple(arrays), shape, tuple(view))

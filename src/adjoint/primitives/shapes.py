@@ -18,8 +18,8 @@ def indexed_shape(shape: Shape, spec: tuple, index_shapes: tuple[Shape, ...] = (
     for k, entry in enumerate(spec):
         if together and k == advanced[0]:
             out.extend(block)
-        if entry is None:
-            out.append(1)
+        if entry is None or entry is Ellipsis:
+            out.extend([1] if entry is None else [])
             continue
         if isinstance(entry, slice):
             out.append(len(range(*entry.indices(shape[axis]))))

@@ -7,6 +7,8 @@ Largest error over all x: 1 ulp in float64, 2 ulp in float32.
 
 import numpy as np
 
+from .table import kernel
+
 SINGLE_NEAR = (
     1.1283791658483509,
     -0.37612626666720334,
@@ -66,6 +68,7 @@ DOUBLE_FAR = (
 CHUNK = 8192  # elements that stay in the cache over all steps of a polynomial
 
 
+@kernel
 def erf(x: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "c":
         raise TypeError("real numbers are needed")

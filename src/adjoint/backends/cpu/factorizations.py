@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from ..._errors import ArgumentError
+from .table import KERNELS
 
-FACTORIZATIONS: dict[str, Callable] = {"det": np.linalg.det}
+KERNELS["det"] = np.linalg.det
 
 
 def refused(name: str, test: Callable, complaint: str, x: np.ndarray) -> ArgumentError:
@@ -31,7 +32,7 @@ def refusing(test: Callable, complaint: str) -> Callable:
             except np.linalg.LinAlgError:
                 raise refused(function.__name__, test, complaint, x) from None
 
-        FACTORIZATIONS[function.__name__] = kernel
+        KERNELS[function.__name__] = kernel
         return kernel
 
     return enter

@@ -5,10 +5,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .table import kernel
+
 BLOCK = 1 << 15  # elements
 Axes = tuple[int, ...]
 
 
+@kernel
 def standardize(x, *, axis, eps, center):
     """x with mean 0 and variance 1 over axes; the mean and variance it had, axes kept as ones."""
     small = tuple(1 if k in axis else n for k, n in enumerate(x.shape))
@@ -38,6 +41,7 @@ def centred(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return out, mean + error
 
 
+@kernel
 def standardize_gradient(dout, dmean, dvar, out, var, *, axis, eps, center):
     """What the gradients of standardize's outputs say of its input."""
     scale = np.sqrt(var.reshape(-1, 1) + np.array(eps, var.dtype))

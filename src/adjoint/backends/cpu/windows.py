@@ -7,6 +7,8 @@ from itertools import product
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from .table import kernel
+
 Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 BLOCK = 1 << 19  # elements
@@ -65,6 +67,7 @@ def output_size(x_shape: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilat
     )
 
 
+@kernel
 def conv(x, w, bias=None, *, stride, padding, dilation, groups):
     kernel = w.shape[2:]
     size = output_size(x.shape, kernel, stride, padding, dilation)
@@ -79,6 +82,7 @@ def conv(x, w, bias=None, *, stride, padding, dilation, groups):
     return out
 
 
+@kernel
 def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
     """What conv's output gradient g says of its input: the columns, added back in place."""
     kernel, size = w.shape[2:], g.shape[2:]
@@ -95,6 +99,7 @@ def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
     return out[(..., *inside)]
 
 
+@kernel
 def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
     """What conv's output gradient g says of its weight."""
     view = window_view(padded(x, padding), g.shape[2:], w_shape[2:], stride, dilation)
@@ -105,6 +110,7 @@ def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
     return out.reshape(w_shape)
 
 
+@kernel
 def max_pool(x, *, kernel, stride, padding, dilation):
     """The largest element of each window, and its flat index in the image (the first of equals)."""
     size = output_size(x.shape, kernel, stride, padding, dilation)
@@ -179,6 +185,7 @@ def flat_offsets(counts: Ints, stride: Ints, padding, steps: list[int]) -> np.nd
     return sum(grids[1:], start=grids[0])
 
 
+@kernel
 def window_sum(x, *, kernel, stride, padding):
     """Sums over windows, one axis after the other."""
     out = padded(x, padding)
@@ -203,6 +210,7 @@ def summed_along(x: np.ndarray, axis: int, kernel: int, stride: int) -> np.ndarr
     return out
 
 
+@kernel
 def window_spread(x, *, shape, kernel, stride, padding):
     """What window_sum's output gradient says of its input, one axis after the other."""
     out = x.astype(np.float32) if x.dtype == np.float16 else x

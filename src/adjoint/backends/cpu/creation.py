@@ -1,0 +1,26 @@
+"""Arrays from nothing, on NumPy."""
+
+import numpy as np
+
+from .table import kernel
+
+
+@kernel
+def full(*, shape, value, dtype):
+    zero = type(value) is int and value == 0
+    return np.zeros(shape, dtype) if zero else np.full(shape, np.array(value, dtype))
+
+
+@kernel
+def arange(*, start, stop, step, dtype):
+    return np.arange(start, stop, step, dtype=dtype)
+
+
+@kernel
+def linspace(*, start, stop, num, endpoint, dtype):
+    return np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype)
+
+
+@kernel
+def eye(*, rows, columns, k, dtype):
+    return np.eye(rows, columns, k, dtype)

@@ -1,0 +1,203 @@
+"""Elementwise ops on NumPy: most are ufuncs."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from .blas import axpy
+from .erf import erf
+from .table import KERNELS, kernel, refuse_complex
+
+
+def of_reals(compare: Callable) -> Callable:
+    """A ufunc for which NumPy orders complex numbers by their real parts: that is no order."""
+
+    def call(x, y):
+        if x.dtype.kind == "c":
+            refuse_complex(x)
+        return compare(x, y)
+
+    return call
+
+
+UFUNCS = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "negative": np.negative,
+    "pow": np.power,
+    "remainder": np.remainder,
+    "hypot": np.hypot,
+    "atan2": np.arctan2,
+    "logaddexp": np.logaddexp,
+    "copysign": np.copysign,
+    "nextafter": np.nextafter,
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "log2": np.log2,
+    "log10": np.log10,
+    "square": np.square,
+    "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "abs": np.abs,
+    "sign": np.sign,
+    "maximum": of_reals(np.maximum),
+    "minimum": of_reals(np.minimum),
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": of_reals(np.less),
+    "less_equal": of_reals(np.less_equal),
+    "greater": of_reals(np.greater),
+    "greater_equal": of_reals(np.greater_equal),
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
+    "logical_not": np.logical_not,
+    "isfinite": np.isfinite,
+    "isinf": np.isinf,
+    "isnan": np.isnan,
+    "signbit": np.signbit,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "bitwise_invert": np.invert,
+    "bitwise_left_shift": np.left_shift,
+    "bitwise_right_shift": np.right_shift,
+    "real": np.real,
+    "imag": np.imag,
+    "conj": np.conjugate,
+}
+KERNELS.update(UFUNCS)
+
+
+@kernel
+def floor_divide(x, y):
+    """NumPy's, but infinities as the array API has them: inf // 2 is inf, 2 // -inf is -0."""
+    out = np.floor_divide(x, y)
+    infinite = np.isinf(x) | np.isinf(y) if out.dtype.kind == "f" else np.False_
+    return np.where(infinite, np.floor(np.divide(x, y)), out) if infinite.any() else out
+
+
+@kernel
+def sigmoid(x):
+    refuse_complex(x)
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, e) / (1 + e)
+
+
+@kernel
+def silu(x):
+    return x * sigmoid(x)
+
+
+@kernel
+def gelu(x):
+    refuse_complex(x)
+    out = erf(x * x.dtype.type(math.sqrt(0.5)))
+    out += 1
+    out *= x
+    out *= 0.5
+    return out
+
+
+@kernel
+def gelu_tanh(x):
+    refuse_complex(x)
+    out = x * x
+    out *= 0.044715
+    out += 1
+    out *= x
+    out *= math.sqrt(2 / math.pi)
+    out = np.tanh(out)
+    out += 1
+    out *= x
+    out *= 0.5
+    return out
+
+
+@kernel
+def leaky_relu(x, *, negative_slope):
+    refuse_complex(x)
+    return np.where(x > 0, x, x * x.dtype.type(negative_slope))
+
+
+@kernel
+def elu(x, *, alpha):
+    refuse_complex(x)
+    return np.where(x > 0, x, x.dtype.type(alpha) * np.expm1(np.minimum(x, 0)))
+
+
+@kernel
+def floor(x):
+    return np.floor(x) if x.dtype.kind in "fc" else x
+
+
+@kernel
+def ceil(x):
+    return np.ceil(x) if x.dtype.kind in "fc" else x
+
+
+@kernel
+def trunc(x):
+    return np.trunc(x) if x.dtype.kind in "fc" else x
+
+
+@kernel
+def round_(x):
+    return np.rint(x) if x.dtype.kind in "fc" else x
+
+
+@kernel
+def relu(x):
+    refuse_complex(x)
+    return np.maximum(x, 0)
+
+
+@kernel
+def where(condition, x, y):
+    """np.where branches at each element: on large arrays selecting by bits is ten times as fast."""
+    dtype = x.dtype
+    if condition.size < 4096 or condition.dtype != bool or dtype.itemsize not in (4, 8):
+        return np.where(condition, x, y)
+    word = np.int32 if dtype.itemsize == 4 else np.int64
+    x, y = x.view(word), y.view(word)
+    if not x.ndim and not x:
+        x, y, condition = y, x, np.logical_not(condition)
+    chosen = condition.astype(word)  # 0 or 1
+    if not y.ndim and not y:
+        return np.multiply(x, chosen, chosen if chosen.shape == x.shape else None).view(dtype)
+    return (y ^ ((x ^ y) * chosen)).view(dtype)
+
+
+@kernel
+def clip(x, lower, upper):
+    x = x if lower is None else np.maximum(x, lower)
+    return x if upper is None else np.minimum(x, upper)
+
+
+@kernel
+def add_scaled(x, y, *, alpha):
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    out = np.array(np.broadcast_to(x, shape), order="C")
+    axpy(out, np.broadcast_to(y, shape), alpha)
+    return out
+
+
+@kernel
+def cast(x, *, dtype):
+    return x.astype(dtype, copy=False)
