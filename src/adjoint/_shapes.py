@@ -70,7 +70,7 @@ def infer_dtypes(op: Op, dtypes: list[np.dtype | None], attrs: dict) -> tuple[np
         return attrs.get(word) or known.get(word) or (word in BY_NAME and BY_NAME[word].dtype)
 
     words = (op.dtype or "").split()
-    found = [resolve(word) for word in words] or [default]
+    found: list[Any] = [resolve(word) for word in words] or [default]
     if op.real_valued:
         found = [REAL_PART.get(dtype, dtype) for dtype in found]
     return tuple(found * len(op.results) if len(found) == 1 else found)
