@@ -5,6 +5,8 @@ import inspect
 import itertools
 import math
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, cast
@@ -946,3 +948,12 @@ def test_misuse_is_explained_before_anything_is_drawn(
     for part in message.split(" | "):
         assert part in str(caught.value)
     assert equal(ad.random.get_state(), ad.tensor([0, 0, 0, 0], dtype=ad.uint32))
+
+
+def test_random_numbers_may_be_first_used_in_a_trace() -> None:
+    code = (
+        "import adjoint as ad\n"
+        "draw = ad.trace(lambda: ad.random.uniform((2,)))\n"
+        "assert draw().tolist() != draw().tolist() != ad.random.uniform((2,)).tolist()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

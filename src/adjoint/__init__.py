@@ -6,7 +6,7 @@ import importlib as _importlib
 import math as _math
 from typing import Any as _Any
 
-from . import autograd, op, random
+from . import autograd, op
 from ._dtypes import (
     DType,
     bool,
@@ -133,7 +133,7 @@ __array_api_version__ = "2025.12"
 
 e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
 
-_LAZY = ("linalg", "nn", "optim", "testing")
+_LAZY = ("linalg", "nn", "optim", "random", "testing")
 
 
 def __getattr__(name: str) -> _Any:
@@ -141,6 +141,10 @@ def __getattr__(name: str) -> _Any:
     if name in _LAZY:
         return _importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
 
 
 _INTERNAL = {"backends", "functions", "primitives"}

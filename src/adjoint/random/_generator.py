@@ -9,7 +9,7 @@ import numpy as np
 
 from .._errors import ArgumentError, DTypeError
 from .._operands import lift
-from .._tensor import Tensor, describe, share
+from .._tensor import Tensor, describe, share, wrap
 from ..functions._arguments import as_integer
 from ..functions.assignment import rebind
 from ..functions.creation import zeros
@@ -49,8 +49,7 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         self._turn = threading.Lock()
-        number = int.from_bytes(os.urandom(8), "little") if seed is None else seed
-        self._state = initial_state(number)
+        self._state = initial_state(by_chance() if seed is None else seed)
 
     def seed(self, n: int) -> None:
         """Start anew, from a number of up to 64 bits.
@@ -123,7 +122,15 @@ def initial_state(seed: int) -> Tensor:
     number = as_integer("random.seed", "the seed", seed)
     if not 0 <= number < 2**64:
         raise ArgumentError(f"random.seed: an integer from 0 to 2**64 - 1 is needed, got {seed}")
-    return lift(np.array([number & 0xFFFFFFFF, number >> 32, 0, 0], np.uint32))
+    return lift(words(number))
+
+
+def words(seed: int) -> np.ndarray:
+    return np.array([seed & 0xFFFFFFFF, seed >> 32, 0, 0], np.uint32)
+
+
+def by_chance() -> int:
+    return int.from_bytes(os.urandom(8), "little")
 
 
 def from_state(state: Any) -> Generator:
@@ -148,5 +155,7 @@ def as_state(value: Any) -> Tensor:
     return value
 
 
-# The generator behind the functions of `ad.random`.
-default = Generator()
+# The generator behind the functions of `ad.random`. Its state comes from outside of every trace,
+# also of one in which this module is first used.
+default = Generator(0)
+default._state = wrap(words(by_chance()))
