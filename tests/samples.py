@@ -19,6 +19,7 @@ from adjoint.primitives import (
     creation,
     elementwise,
     factorizations,
+    fourier,
     indexing,
     normalization,
     reductions,
@@ -33,6 +34,7 @@ MODULES = (
     creation,
     elementwise,
     factorizations,
+    fourier,
     indexing,
     normalization,
     reductions,
@@ -643,6 +645,22 @@ sample(
     lambda: np.linspace(1, 8, 4, endpoint=False),
     (),
 )
+for transform, shape in (("fft", (2, 3)), ("ifft", (2, 3)), ("irfft", (2, 3)), ("rfft", (2, 2))):
+    sample(
+        "fourier",
+        lambda x, transform=transform, shape=shape: CALLS["fourier"](
+            x,
+            transform=transform,
+            lengths=(3,),
+            axes=(1,),
+            norm="ortho",
+            dtype=np.dtype("f8" if transform == "irfft" else "c16"),
+            shape=shape,
+        ),
+        lambda x, transform=transform: getattr(np.fft, transform)(x, 3, 1, "ortho"),
+        ((2, 4),),
+        domains=(real if transform == "rfft" else complex_numbers,),
+    )
 sample(
     "eye",
     lambda: CALLS["eye"](rows=2, columns=3, k=1, dtype=np.dtype("f8"), device="cpu"),

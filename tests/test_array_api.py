@@ -133,6 +133,22 @@ linalg.trace(x, /, *, offset=0, dtype=None)
 linalg.vecdot(x1, x2, /, *, axis=-1)
 linalg.vector_norm(x, /, *, axis=None, keepdims=False, ord=2)
 """
+FFT = """
+fft.fft(x, /, *, n=None, axis=-1, norm='backward')
+fft.hfft(x, /, *, n=None, axis=-1, norm='backward')
+fft.ifft(x, /, *, n=None, axis=-1, norm='backward')
+fft.ihfft(x, /, *, n=None, axis=-1, norm='backward')
+fft.irfft(x, /, *, n=None, axis=-1, norm='backward')
+fft.rfft(x, /, *, n=None, axis=-1, norm='backward')
+fft.fftn(x, /, *, s=None, axes=None, norm='backward')
+fft.ifftn(x, /, *, s=None, axes=None, norm='backward')
+fft.irfftn(x, /, *, s=None, axes=None, norm='backward')
+fft.rfftn(x, /, *, s=None, axes=None, norm='backward')
+fft.fftfreq(n, /, *, d=1.0, dtype=None, device=None)
+fft.rfftfreq(n, /, *, d=1.0, dtype=None, device=None)
+fft.fftshift(x, /, *, axes=None)
+fft.ifftshift(x, /, *, axes=None)
+"""
 METHODS = """
 __abs__(self, /) __add__(self, other, /) __and__(self, other, /)
 __array_namespace__(self, /, *, api_version=None) __bool__(self, /) __complex__(self, /)
@@ -182,13 +198,13 @@ def parsed(text: str) -> dict[str, inspect.Signature]:
 
 
 FUNCTIONS = parsed(ELEMENTWISE) | parsed(CREATION) | parsed(OTHERS)
-EXTENSION = parsed(LINALG)
+EXTENSION = parsed(LINALG) | parsed(FFT)
 UNARY = [n for n, s in parsed(ELEMENTWISE).items() if list(s.parameters) == ["x"]]
 BINARY = [n for n, s in parsed(ELEMENTWISE).items() if list(s.parameters) == ["x1", "x2"]]
 
 
 def look_up(xp: Any, name: str) -> Any:
-    """A function of a namespace, or of its linalg."""
+    """A function of a namespace, or of one of its extensions."""
     return operator.attrgetter(name)(xp)
 
 
@@ -489,7 +505,9 @@ def test_every_name_of_the_oracle_is_in_the_tables(strict: Any) -> None:
     own = {"fft", "Device", "ArrayAPIStrictFlags", "linalg", "__array_api_version__", "__version__"}
     names = {n for n in strict.__all__ if not n.endswith("_flags")} - own
     assert names == set(FUNCTIONS) | set(CONSTANTS) | set(DTYPES)
-    assert {f"linalg.{n}" for n in strict.linalg.__all__} == set(EXTENSION)
+    extensions = {"linalg": strict.linalg, "fft": strict.fft}
+    theirs = {f"{part}.{n}" for part, module in extensions.items() for n in module.__all__}
+    assert theirs == set(EXTENSION)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS | EXTENSION)

@@ -23,7 +23,7 @@ LAYERS = (
     ("_reverse",),
     ("autograd", "_trace"),
     ("functions",),
-    ("random", "linalg"),
+    ("random", "linalg", "fft"),
     ("nn", "optim", "testing"),
     ("__init__",),
 )

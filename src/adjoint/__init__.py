@@ -133,7 +133,7 @@ __array_api_version__ = "2025.12"
 
 e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
 
-_LAZY = ("linalg", "nn", "optim", "random", "testing")
+_LAZY = ("fft", "linalg", "nn", "optim", "random", "testing")
 
 
 def __getattr__(name: str) -> _Any:

@@ -11,8 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ._dtypes import REAL_PART, as_numpy, float16, float32
-from ._errors import ArgumentError, DTypeError, GradientError, ShapeError
-from ._modes import is_grad_enabled
+from ._errors import ArgumentError, DTypeError, ShapeError
 from ._shapes import broadcast_shapes
 from ._tensor import Tensor
 from .functions import arrangement, reductions
@@ -23,6 +22,7 @@ from .functions._arguments import (
     as_tensor,
     in_common_dtype,
     reject,
+    undifferentiated,
 )
 from .functions.contractions import conjugated
 from .functions.contractions import cross as cross
@@ -416,14 +416,6 @@ def factorizable(function: str, x: Any) -> Tensor:
         raise DTypeError(
             f"{function}: float32, float64, complex64 or complex128 is needed, got {x.dtype.name}; "
             "cast it with ad.astype"
-        )
-    return x
-
-
-def undifferentiated(function: str, x: Tensor) -> Tensor:
-    if x.requires_grad and is_grad_enabled():
-        raise GradientError(
-            f"{function} has no gradient yet; use x.detach() or ad.no_grad() for its value"
         )
     return x
 

@@ -11,10 +11,12 @@ from .._errors import (
     ArgumentError,
     AxisError,
     DTypeError,
+    GradientError,
     KeywordError,
     RangeError,
     ShapeError,
 )
+from .._modes import is_grad_enabled
 from .._operands import check_devices, common_dtype, constant, lift, to_dtype
 from .._tensor import Tensor
 
@@ -48,6 +50,14 @@ def as_real(function: str, x: Any) -> Tensor:
     x = as_tensor(function, x)
     if x.data.dtype.kind == "c":
         raise DTypeError(f"{function}: real numbers are needed, got {x.dtype.name}")
+    return x
+
+
+def undifferentiated(function: str, x: Tensor) -> Tensor:
+    if x.requires_grad and is_grad_enabled():
+        raise GradientError(
+            f"{function} has no gradient yet; use x.detach() or ad.no_grad() for its value"
+        )
     return x
 
 

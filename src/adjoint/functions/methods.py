@@ -69,6 +69,7 @@ METHODS: dict[str, Callable] = {
     "astype": elementwise.astype,
     "broadcast_to": shapes.broadcast_to,
     "clip": elementwise.clip,
+    "conj": elementwise.conj,
     "expand_dims": shapes.expand_dims,
     "flip": arrangement.flip,
     "permute": with_spread("permute_dims", shapes.permute_dims),
@@ -149,6 +150,8 @@ def transposed(x: Tensor) -> Tensor:
 PROPERTIES: dict[str, Any] = {
     "at": property(at.At, doc="x.at[index].set(v), .add(v), .multiply(v), .min(v), ..."),
     "T": property(transposed),
+    "real": property(elementwise.real),
+    "imag": property(elementwise.imag),
     "mT": property(shapes.matrix_transpose),
 }
 
