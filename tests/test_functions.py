@@ -1,5 +1,6 @@
 """Every public function of `ad.`: values, gradients of two orders, torch's, traces, conventions."""
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -578,3 +579,92 @@ def test_logarithms_of_sums_of_many_float16() -> None:
     assert ad.var(ad.asarray(np.linspace(0, 500, 5000).astype("f2"))).item() == pytest.approx(
         20850, rel=2e-3
     )
+
+
+# Edges that were wrong once.
+
+
+def test_products_that_overflow_where_they_aren_t_needed_leave_gradients_alone() -> None:
+    x = leaf(np.r_[np.full(100, 0.5), np.full(200, 2.0)], np.float32)
+    ad.cumulative_prod(x)[:3].sum().backward()
+    close(x.grad, [1.75, 0.75, 0.25, *np.zeros(297)])
+
+
+def test_an_infinity_at_one_place_leaves_others_alone() -> None:
+    out = ad.ones(3).at[[0, 1, 1]].multiply(ad.asarray([math.inf, 2.0, 3.0]))
+    assert out.tolist() == [math.inf, 6.0, 1.0]
+
+
+def test_a_missing_bound_is_one_of_the_common_dtype() -> None:
+    out = ad.clip(ad.asarray([100], dtype=ad.int8), min=ad.asarray([200], dtype=ad.int16))
+    assert out.tolist() == [200]
+
+
+def test_more_ties_than_float16_can_count_share_the_gradient() -> None:
+    x = ad.zeros(70000, dtype=ad.float16, requires_grad=True)
+    ad.max(x).backward()
+    total = values(x.grad).astype(np.float64).sum()
+    assert total == pytest.approx(1, rel=2e-2)  # 1 / 70000 is denormal in float16
+
+
+def test_elu_keeps_its_tail() -> None:
+    x = leaf([-30.0], np.float32)
+    ad.elu(x).sum().backward()
+    close(x.grad, np.exp(np.float32([-30.0])), 1e-20)
+
+
+def test_a_running_sum_in_float32_is_as_good_as_float32_can_be() -> None:
+    total = ad.cumulative_sum(ad.full(10**6, 0.1))[-1].item()
+    assert total == pytest.approx(np.float32(0.1).astype(float) * 10**6, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ad.positive,
+        ad.real,
+        ad.conj,
+        lambda x: ad.roll(x, (), axis=()),
+        lambda x: ad.pad(x, 0, "edge"),
+        lambda x: ad.pad(x, 0),
+        lambda x: ad.reshape(x, x.shape),
+        lambda x: ad.broadcast_to(x, x.shape),
+        lambda x: ad.squeeze(x, ()),
+        lambda x: ad.clip(x),
+        lambda x: ad.diff(x, n=0),
+        lambda x: ad.asarray(x, copy=True),
+        lambda x: ad.astype(x, x.dtype),
+        lambda x: ad.einsum("ij", x),
+        lambda x: ad.broadcast_arrays(x)[0],
+        lambda x: ad.concat([x]),
+        lambda x: ad.tile(x, 1),
+        lambda x: ad.linalg.matrix_power(x, 1),
+        lambda x: ad.flip(x, ()),
+        lambda x: ad.permute_dims(x, (0, 1)),
+        lambda x: ad.moveaxis(x, 0, 0),
+        lambda x: x[...],
+        copy.copy,
+    ],
+)
+def test_what_does_nothing_gives_another_tensor(call: Callable) -> None:
+    x = ad.zeros((2, 2))
+    y = call(x)
+    y += 1
+    assert x.tolist() == [[0, 0], [0, 0]]
+
+
+def test_a_copy_has_a_gradient_of_its_own() -> None:
+    x = leaf([1.0])
+    x.grad = ad.ones(1, dtype=ad.float64)
+    copied = copy.copy(x)
+    copied.grad[0] = 9.0
+    assert x.grad.tolist() == [1.0]
+
+
+def test_nothing_can_be_reshaped_without_a_copy() -> None:
+    assert ad.reshape(ad.zeros((0, 3)), (3, 0), copy=False).shape == (3, 0)
+
+
+def test_empty_tensors_show_their_shape() -> None:
+    assert repr(ad.zeros((0, 3))) == "tensor([], shape=(0, 3))"
+    assert repr(ad.zeros(0)) == "tensor([])"

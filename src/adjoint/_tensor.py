@@ -296,6 +296,8 @@ class Tensor:
             module.to_numpy(self.data), precision=4, separator=", ", prefix="tensor("
         )
         notes = [values]
+        if not self.size and self.ndim != 1:
+            notes.append(f"shape={self.shape}")
         if self.dtype.name not in ("float32", "int64", "bool"):
             notes.append(f"dtype={self.dtype!r}")
         if self.device != "cpu":
@@ -311,10 +313,8 @@ class Tensor:
         return restore, (self._host("pickle").copy(), self.requires_grad, self.device)
 
     def __copy__(self) -> "Tensor":
-        self._only_leaves("copy")
-        copy = share(self).requires_grad_(self.requires_grad)
-        copy._grad = self._grad
-        return copy
+        self._only_leaves("copy")  # tensors are values: a copy shares nothing that can change
+        return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: dict) -> "Tensor":
         self._only_leaves("deepcopy")

@@ -148,11 +148,11 @@ def vector_norm(
     axes = as_axes("vector_norm", axis, x.ndim)
     if x.data.dtype == float16.dtype:  # squares overflow where the norm doesn't
         wide = cast(x, dtype=float32.dtype)
-        return cast(norm(wide, axes, keepdims, float(ord)), dtype=float16.dtype)
-    return norm(x, axes, keepdims, float(ord))
+        return cast(p_norm(wide, axes, keepdims, float(ord)), dtype=float16.dtype)
+    return p_norm(x, axes, keepdims, float(ord))
 
 
-def norm(x: Tensor, axis: tuple[int, ...], keepdims: bool, ord: float) -> Tensor:
+def p_norm(x: Tensor, axis: tuple[int, ...], keepdims: bool, ord: float) -> Tensor:
     if x.data.dtype.kind == "c":
         x = absolute(x)
     if math.isinf(ord):

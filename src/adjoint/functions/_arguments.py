@@ -20,7 +20,13 @@ from .._modes import is_grad_enabled
 from .._operands import check_devices, common_dtype, constant, lift, to_dtype
 from .._tensor import Tensor
 
-VOCABULARY = {"dim": "axis", "keepdim": "keepdims", "dims": "axis"}
+VOCABULARY = {
+    "dim": "axis",
+    "dims": "axis",
+    "keepdim": "keepdims",
+    "ddof": "correction",
+    "unbiased": "correction",
+}
 Axis = int | Sequence[int] | None
 
 
@@ -143,8 +149,9 @@ def has_tensors(obj: Any) -> bool:
 def as_integer(function: str, name: str, value: Any) -> int:
     try:
         return operator.index(value)
-    except TypeError:
-        raise DTypeError(f"{function}: {name} must be an integer, got {value!r}") from None
+    except (TypeError, ShapeError):
+        got = f"a tensor of shape {value.shape}" if isinstance(value, Tensor) else repr(value)
+        raise DTypeError(f"{function}: {name} must be an integer, got {got}") from None
 
 
 def as_number(function: str, name: str, value: Any) -> float:

@@ -23,6 +23,7 @@ from ._arguments import (
     in_common_dtype,
     reject,
 )
+from .elementwise import positive
 from .shapes import concat, moveaxis, without
 
 # How elements outside the tensor are made from those inside; NumPy's names.
@@ -61,6 +62,7 @@ def roll(x: Any, /, shift: Any, axis: Axis = None, **unknown: Any) -> Tensor:
     shifts = tuple(shift) if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
     if len(shifts) != len(axes):
         raise ArgumentError(f"roll: shift {shift} and axis {axis} must be equally many")
+    x = positive(x)
     for by, k in zip(shifts, axes, strict=True):
         x = rolled(x, as_integer("roll", "shift", by), as_axis("roll", k, x.ndim))
     return x
@@ -173,6 +175,7 @@ def fitting(constant_values: Any, x: Tensor) -> np.ndarray:
 
 def padded_by_own(x: Tensor, widths: tuple[tuple[int, int], ...], mode: Any) -> Tensor:
     """Padding by elements of the tensor: NumPy says which, and they are taken."""
+    x = positive(x)
     for axis, width in enumerate(widths):
         if width == (0, 0):
             continue
@@ -271,9 +274,8 @@ def diagflat(x: Any, /, k: int = 0) -> Tensor:
 def diff(
     x: Any,
     /,
-    *,
-    axis: int = -1,
     n: int = 1,
+    axis: int = -1,
     prepend: Any = None,
     append: Any = None,
     **unknown: Any,

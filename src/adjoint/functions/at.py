@@ -6,7 +6,7 @@ from .._dtypes import int64
 from .._errors import DTypeError
 from .._tensor import Tensor
 from ..primitives import indexing
-from ..primitives.creation import arange, full
+from ..primitives.creation import arange
 from ..primitives.elementwise import (
     divide,
     equal,
@@ -19,6 +19,7 @@ from ..primitives.elementwise import (
 from ..primitives.reductions import recurrence, shifted
 from ..primitives.shapes import reshape
 from .assignment import as_value, assigned
+from .elementwise import reciprocal
 from .indexing import getitem, in_range, parse, viewed
 
 ONE = ("array",)
@@ -89,7 +90,8 @@ class Place:
         >>> ad.ones(3).at[[1, 1]].multiply(5.0)
         tensor([ 1., 25.,  1.])
         """
-        return self._times(self._value("at.multiply", value), multiply)
+        value = self._value("at.multiply", value)
+        return self._repeatedly(multiply, value, value)
 
     def divide(self, value: Any) -> Tensor:
         """The tensor divided by `value` here, once for each time an index occurs.
@@ -102,23 +104,26 @@ class Place:
                 f"at.divide: quotients don't fit into a tensor of {self._x.dtype.name}; cast it "
                 "with ad.astype"
             )
-        return self._times(self._value("at.divide", value), divide)
+        value = self._value("at.divide", value)
+        return self._repeatedly(divide, value, reciprocal(value))
 
-    def _times(self, value: Tensor, combine: Any) -> Tensor:
-        """In order of their places, values of one place are neighbours: their running product is a
+    def _repeatedly(self, combine: Any, value: Tensor, factor: Tensor) -> Tensor:
+        """x combined with a value, and times a factor for each further one in the same place.
+
+        In order of their places, values of one place are neighbours: what comes out is a
         recurrence that starts anew at each place, and its last element stays when it is assigned.
         """
         if not self._index.arrays:
             return assigned(self._x, combine(self.get(), value), self._index)
-        place, value = self._sorted(self._places(), value)
+        x = flat(self._x)
+        place, value, factor = by_place(self._places(), value, factor)
         again = equal(place, shifted(place, 0, 1, -1))
-        zero = False if value.data.dtype.kind == "b" else 0
-        factors, starts = where(again, value, zero), where(again, zero, value)
-        running = recurrence(factors, starts, axis=0, reverse=False)
-        x = self._x
-        ones = full(shape=(x.size,), value=1, dtype=x.data.dtype, device=x.device)
-        product = indexing.assign(ones, running, place, spec=ONE)
-        return combine(x, reshape(product, shape=x.shape))
+        zero = False if x.data.dtype.kind == "b" else 0
+        start = combine(indexing.index(x, place, spec=ONE), value)
+        running = recurrence(
+            where(again, factor, zero), where(again, zero, start), axis=0, reverse=False
+        )
+        return reshape(indexing.assign(x, running, place, spec=ONE), shape=self._x.shape)
 
     def max(self, value: Any) -> Tensor:
         """The tensor, but at least `value` here.
@@ -146,13 +151,10 @@ class Place:
             return assigned(x, choose(self.get(), value), self._index)
         by_value = value if largest or value.data.dtype.kind != "f" else negative(value)
         rising = largest or by_value is not value  # NaN comes last, so that it stays
-        order = ranking(reshape(by_value, shape=(value.size,)), largest=not rising)
-        place, value = (
-            indexing.index(reshape(t, shape=(t.size,)), order, spec=ONE)
-            for t in (self._places(), value)
-        )
-        place, value = self._sorted(place, value)
-        best = indexing.assign(reshape(x, shape=(x.size,)), value, place, spec=ONE)
+        order = ranking(flat(by_value), largest=not rising)
+        places, values = (indexing.index(flat(t), order, spec=ONE) for t in (self._places(), value))
+        place, value = by_place(places, values)
+        best = indexing.assign(flat(x), value, place, spec=ONE)
         return choose(x, reshape(best, shape=x.shape))
 
     def _places(self) -> Tensor:
@@ -161,13 +163,15 @@ class Place:
         number = arange(start=0, stop=x.size, step=1, dtype=int64.dtype, device=x.device)
         return in_range(x, indexing.index, reshape(number, shape=view), *arrays, spec=spec)
 
-    def _sorted(self, place: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Places in order, and the values that go there; those of one place stay in order."""
-        order = ranking(reshape(place, shape=(place.size,)), largest=False)
-        place, value = (
-            indexing.index(reshape(t, shape=(t.size,)), order, spec=ONE) for t in (place, value)
-        )
-        return place, value
+
+def flat(x: Tensor) -> Tensor:
+    return reshape(x, shape=(x.size,))
+
+
+def by_place(place: Tensor, *values: Tensor) -> list[Tensor]:
+    """Places in order, and the values that go there; those of one place stay in order."""
+    order = ranking(flat(place), largest=False)
+    return [indexing.index(flat(t), order, spec=ONE) for t in (place, *values)]
 
 
 def ranking(x: Tensor, largest: bool) -> Tensor:

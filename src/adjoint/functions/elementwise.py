@@ -2,16 +2,16 @@
 
 from typing import Any
 
-import numpy as np
-
 from .. import backends
-from .._dtypes import as_numpy
+from .._dtypes import FROM_NUMPY, SCALAR_RANK, DType, as_numpy
 from .._errors import ArgumentError, DeviceError, DTypeError
+from .._operands import common_dtype
 from .._tensor import Tensor
 from ..primitives import activations, conversions
 from ..primitives.elementwise import divide, logaddexp, pow, square, where
 from ..primitives.shapes import reshape
 from ._arguments import as_number, as_real, as_tensor
+from .dtypes import iinfo
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Tensor:
@@ -37,18 +37,24 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     tensor([0. , 0.5, 1. ])
     """
     x = as_tensor("clip", x)
-    low, high = extremes(x)
+    bounds = [as_operand(bound) for bound in (min, max) if bound is not None]
+    low, high = extremes(x.dtype, FROM_NUMPY[common_dtype("clip", [x, *bounds])])
     return conversions.clip(x, low if min is None else min, high if max is None else max)
 
 
-def extremes(x: Tensor) -> tuple[Any, Any]:
-    """Bounds that nothing of x's dtype passes."""
-    if x.data.dtype.kind == "f":
+def as_operand(bound: Any) -> Any:
+    return bound if type(bound) in SCALAR_RANK else as_tensor("clip", bound)
+
+
+def extremes(*dtypes: DType) -> tuple[Any, Any]:
+    """Bounds that nothing of the last dtype passes; all must be of real numbers."""
+    for dtype in dtypes:
+        if dtype.kind not in ("int", "uint", "float"):
+            raise DTypeError(f"clip: real numbers are needed, got {dtype.name}")
+    if dtypes[-1].kind == "float":
         return -float("inf"), float("inf")
-    if x.data.dtype.kind not in "iu":
-        raise DTypeError(f"clip: real numbers are needed, got {x.dtype.name}")
-    limits = np.iinfo(x.data.dtype)
-    return int(limits.min), int(limits.max)
+    limits = iinfo(dtypes[-1])
+    return limits.min, limits.max
 
 
 def power(x: Tensor, y: Any) -> Tensor:

@@ -38,8 +38,8 @@ def dlpack(
     """The values for another library, by DLPack.
 
     Tensors are values, and many libraries write to what they are given: they get a copy. With
-    `copy=False` they get the memory itself: marked as read-only, or, if they are too old to know
-    that mark, for good: the tensor moves to a copy.
+    `copy=False` they get the memory itself, marked as read-only, unless they (or NumPy, before 2.1)
+    are too old to know that mark.
     """
     if x.node is not None:
         raise GradientError(
@@ -48,23 +48,9 @@ def dlpack(
     if stream is not None or dl_device not in (None, CPU):
         raise BufferError(f"__dlpack__: {x.device} has no stream {stream}, no device {dl_device}")
     marks = KNOWS_VERSIONS and max_version is not None and max_version >= VERSIONED
-    if copy is not False:
-        array = x._host("__dlpack__").copy()
-    else:
-        array = x._host("__dlpack__") if marks else given_away(x)
+    array = x._host("__dlpack__")
+    array = array if marks and copy is False else array.copy()
     return array.__dlpack__(max_version=max_version) if marks else array.__dlpack__()
-
-
-def given_away(x: Tensor) -> np.ndarray:
-    """The tensor's memory, for a consumer that may write to it; the tensor moves to a copy."""
-    module: Any = backends.LOADED[type(x.data)]
-    if not module.exclusive(x.data, 1):
-        raise BufferError(
-            "__dlpack__: other tensors share this memory; ask with max_version=(1, 0), for memory "
-            "that is marked as read-only, or allow a copy"
-        )
-    array, x.data = x.data, module.copy(x.data)
-    return array
 
 
 def from_dlpack(

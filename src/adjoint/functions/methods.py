@@ -124,7 +124,10 @@ def reflected(function: Callable) -> Callable:
     def call(x: Any, y: Any) -> Any:
         if type(y) in (float, int) and mode.word <= GRAD and type(x.data) is np.ndarray:
             constants = FLOATS.get(x.data.dtype)
-            return function(y if constants is None else wrap(constants[y]), x)
+            try:
+                y = y if constants is None else wrap(constants[y])
+            except OverflowError:
+                pass  # the function explains
         return function(y, x)
 
     return call

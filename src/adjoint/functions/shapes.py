@@ -29,7 +29,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     x = as_tensor("reshape", x)
     out = shapes.reshape(x, shape=completed(x, shape))
     arrays = out.data, x.data
-    if copy is False and type(x.data) is np.ndarray and not np.may_share_memory(*arrays):
+    if copy is False and x.size and type(x.data) is np.ndarray and not np.may_share_memory(*arrays):
         raise ArgumentError(
             f"reshape: {x.shape} to {out.shape} needs a copy because of the order in memory; leave "
             "copy=False out"

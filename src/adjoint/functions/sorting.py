@@ -35,7 +35,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
-def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True, **unknown: Any) -> TopK:
+def topk(x: Any, k: int, axis: int = -1, largest: bool = True, **unknown: Any) -> TopK:
     """The k largest (or smallest) elements along an axis, best first, and their indices.
 
     >>> ad.topk(ad.asarray([1.0, 5.0, 3.0]), 2)

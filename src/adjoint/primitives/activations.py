@@ -1,4 +1,4 @@
-"""Activation functions that keep only their input, or only their output, for backward."""
+"""Activation functions that keep only their input for backward."""
 
 import math
 
@@ -47,5 +47,5 @@ elu = op.elementwise(
     "x, or alpha * (exp(x) - 1) where it is negative.",
     attrs="alpha",
     floats=True,
-    x=lambda g, x, out, alpha: where(x > 0, g, g * (out + alpha)),
+    x=lambda g, x, alpha: where(x > 0, g, g * alpha * exp(minimum(x, 0))),
 )

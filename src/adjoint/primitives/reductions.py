@@ -3,6 +3,7 @@
 import math
 
 from .. import op
+from .._dtypes import float16, float32, int64
 from .._shapes import Shape, reduced_shape
 from .conversions import cast
 from .elementwise import equal, exp, isnan, logical_or, where
@@ -14,8 +15,11 @@ INFINITY = float("inf")
 def shared_among_equals(g, x, out, axis: Shape):
     """g where x is what was chosen along `axis`, shared equally among ties."""
     chosen = logical_or(equal(x, spread(out, axis=axis, shape=x.shape)), isnan(x))
-    count = sum_(cast(chosen, dtype=x.data.dtype), axis=axis, keepdims=True)
-    return where(chosen, spread(g, axis=axis, shape=x.shape) / count, 0)
+    count = sum_(cast(chosen, dtype=int64.dtype), axis=axis, keepdims=True)
+    dtype = g.data.dtype
+    wide = float32.dtype if dtype == float16.dtype else dtype  # float16 can't count to 65505
+    share = cast(reshape(g, shape=count.shape), dtype=wide) / count
+    return where(chosen, spread(cast(share, dtype=dtype), axis=axis, shape=x.shape), 0)
 
 
 def product_of_others(x, axis: Shape):
@@ -186,7 +190,7 @@ cumulative_prod = op.other(
 )
 recurrence = op.other(
     "recurrence",
-    "out[k] = a[k] * out[k - 1] + b[k] along an axis, from its start or its end.",
+    "out[k] = a[k] * out[k - 1] + b[k] along an axis, from its start or its end. 0 * inf is 0.",
     inputs="a b",
     attrs="axis reverse",
     shape=lambda b_shape: b_shape,

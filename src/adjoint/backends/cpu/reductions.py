@@ -6,6 +6,8 @@ import numpy as np
 
 from .table import kernel, refuse_complex, wide
 
+FEW_LINES = 32  # lines along an axis, up to which each is walked on its own
+
 
 @kernel
 def sum_(x, *, axis, keepdims):
@@ -63,31 +65,53 @@ def argmin(x, *, axis, keepdims):
     return np.argmin(x, axis=axis, keepdims=keepdims)
 
 
+def running(dtype):
+    """The dtype to add up in one by one: each step rounds, so float32 has too few digits too."""
+    return np.float64 if dtype.kind == "f" else dtype
+
+
 @kernel
 def cumulative_sum(x, *, axis, reverse):
     if reverse:
         return np.flip(cumulative_sum(np.flip(x, axis), axis=axis, reverse=False), axis)
-    return np.cumsum(x, axis, wide(x.dtype)).astype(x.dtype, copy=False)
+    return np.cumsum(x, axis, running(x.dtype)).astype(x.dtype, copy=False)
 
 
 @kernel
 def cumulative_prod(x, *, axis, reverse):
     if reverse:
         return np.flip(cumulative_prod(np.flip(x, axis), axis=axis, reverse=False), axis)
-    return np.cumprod(x, axis, wide(x.dtype)).astype(x.dtype, copy=False)
+    return np.cumprod(x, axis, running(x.dtype)).astype(x.dtype, copy=False)
 
 
 @kernel
 def recurrence(a, b, *, axis, reverse):
-    """By doubling: after each step, element k stands for twice as many elements before it."""
+    """One step after the other: products of many factors would overflow where the result doesn't.
+
+    A factor of 0 starts anew, also after an infinity.
+    """
     step = -1 if reverse else 1
-    a, out = (np.array(np.moveaxis(x, axis, 0)[::step]) for x in (a, b))
-    reach = 1
-    while reach < len(out):
-        out[reach:] += a[reach:] * out[:-reach]
-        a[reach:] = a[reach:] * a[:-reach]
-        reach *= 2
+    a, b = (np.moveaxis(x, axis, 0)[::step] for x in (a, b))
+    lines = math.prod(b.shape[1:])
+    if b.dtype.kind == "f" and lines < FEW_LINES:
+        out = np.empty(b.shape, b.dtype)
+        for k in np.ndindex(*b.shape[1:]):
+            out[:, *k] = recurrence_of_numbers(a[:, *k].tolist(), b[:, *k].tolist())
+    else:
+        out = b.astype(wide(b.dtype))
+        for k in range(1, len(out)):
+            out[k] += np.where(a[k] == 0, 0, a[k] * out[k - 1])
+        out = out.astype(b.dtype, copy=False)
     return np.moveaxis(out[::step], 0, axis)
+
+
+def recurrence_of_numbers(a: list[float], b: list[float]) -> list[float]:
+    """For a few long lines Python's floats are faster than NumPy's calls, and more precise."""
+    out, last = [], 0.0
+    for factor, term in zip(a, b, strict=True):
+        last = factor * last + term if factor else term
+        out.append(last)
+    return out
 
 
 @kernel
