@@ -582,3 +582,9 @@ def test_misuse_is_explained(misuse: Misuse) -> None:
     assert isinstance(caught.value, ad.AdjointError)
     for part in misuse.mentions.split(" | "):
         assert part in str(caught.value), str(caught.value)
+
+
+@pytest.mark.parametrize("product", [ad.kron, ad.inner, ad.multiply])
+def test_a_python_number_takes_the_tensor_s_precision(product: Callable) -> None:
+    out = product(ad.ones((), dtype=ad.float64), 0.1)
+    assert out.item() == 0.1

@@ -16,6 +16,7 @@ import pytest
 import adjoint as ad
 from adjoint import _errors, backends
 from adjoint._modes import mode
+from adjoint.functions import hints
 from adjoint.functions._arguments import KeywordError
 from adjoint.nn import functional as F
 
@@ -1181,3 +1182,27 @@ FUNCTIONS = [
 @pytest.mark.parametrize("misuse", FUNCTIONS, ids=lambda misuse: misuse.says)
 def test_misuse_of_functions_is_explained(misuse: Misuse):
     check(misuse)
+
+
+@pytest.mark.parametrize(
+    ("look", "says"),
+    [
+        (lambda: ad.cat, "cat | ad.concat"),
+        (lambda: ones(2).unsqueeze(0), "tensor | unsqueeze | ad.expand_dims"),
+        (lambda: ones(2).clone(), "clone | x.detach()"),
+        (lambda: ad.nonsense, "adjoint | nonsense"),
+        (lambda: ones(2).nonsense, "tensor | nonsense"),
+    ],
+)
+def test_names_of_other_libraries_are_translated(look: Callable, says: str) -> None:
+    with pytest.raises(AttributeError) as found:
+        look()
+    assert all(part in str(found.value) for part in says.split(" | "))
+
+
+def test_every_translation_exists() -> None:
+    for name, there in hints.FUNCTIONS.items():
+        assert not hasattr(ad, name)
+        for path in there.split(", or "):
+            assert callable(operator.attrgetter(path.removeprefix("ad."))(ad))
+    assert not any(hasattr(ad.Tensor, name) for name in hints.METHODS)

@@ -31,6 +31,7 @@ from ._modes import detect_anomaly, enable_grad, is_grad_enabled, is_tracing, no
 from ._tensor import Tensor
 from ._trace import Graph, trace
 from .autograd import gradients
+from .functions import hints as _hints
 from .functions import methods as _methods
 from .functions.arrangement import (
     diagflat,
@@ -140,7 +141,7 @@ def __getattr__(name: str) -> _Any:
     """Load parts that not every program needs on first use."""
     if name in _LAZY:
         return _importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
+    raise _hints.missing("module 'adjoint'", name, _hints.FUNCTIONS)
 
 
 def __dir__() -> list[str]:

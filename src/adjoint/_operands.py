@@ -69,6 +69,11 @@ def constant(value: Any, dtype: np.dtype, device: str = "cpu") -> Tensor:
         array = np.array(value, dtype)
     except OverflowError:
         raise RangeError(f"{value!r} is out of range for {dtype}; use a larger dtype") from None
+    return placed(array, device)
+
+
+def placed(array: np.ndarray, device: str) -> Tensor:
+    """A tensor on a device, from values on the host."""
     return lift(backends.backend(device).from_numpy(array))
 
 

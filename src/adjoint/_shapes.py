@@ -30,6 +30,11 @@ def broadcasts_to(shape: Shape, wanted: Shape) -> bool:
     return len(shape) <= len(wanted) and all(n in (1, m) for n, m in pairs)
 
 
+def at_axis(axis: int, *entries: Any) -> tuple:
+    """An index that is about axes from `axis` on."""
+    return (*(slice(None) for _ in range(axis)), *entries)
+
+
 def reduced_shape(shape: Shape, axis: Shape, keepdims: bool) -> Shape:
     if keepdims:
         return tuple(1 if k in axis else n for k, n in enumerate(shape))

@@ -31,6 +31,28 @@ from .functions.shapes import concat
 from .primitives.conversions import cast
 from .primitives.fourier import fourier
 
+__all__ = [
+    "fft",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfftn",
+    "rfft",
+    "rfftfreq",
+    "rfftn",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 SWAPPED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 

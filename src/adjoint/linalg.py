@@ -41,6 +41,38 @@ from .primitives.elementwise import equal, greater, not_equal, pow, sign, sqrt, 
 from .primitives.reductions import max_, min_, sum_
 from .primitives.shapes import reshape
 
+__all__ = [
+    "cholesky",
+    "cross",
+    "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "inv",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "svd",
+    "svdvals",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class SVDResult(NamedTuple):
     """Left singular vectors, singular values, adjoint right singular vectors."""

@@ -71,13 +71,16 @@ def in_common_dtype(function: str, *operands: Any) -> list[Tensor]:
     """Tensors of the dtype that operands promote to; Python scalars follow the tensors."""
     given = [x if type(x) in SCALAR_RANK else as_tensor(function, x) for x in operands]
     dtype = common_dtype(function, given)
-    return [to_dtype(x, dtype) if isinstance(x, Tensor) else constant(x, dtype) for x in given]
+    device = next((x.device for x in given if isinstance(x, Tensor)), "cpu")
+    return [
+        to_dtype(x, dtype) if isinstance(x, Tensor) else constant(x, dtype, device) for x in given
+    ]
 
 
 def as_tensor_like(function: str, x: Tensor, value: Any) -> Tensor:
     """A tensor of x's dtype, on x's device; what isn't of a smaller or the same kind is refused."""
     if type(value) in SCALAR_RANK and SCALAR_RANK[type(value)] <= RANK[x.data.dtype.kind]:
-        return constant(value, x.data.dtype)
+        return constant(value, x.data.dtype, x.device)
     value = as_tensor(function, value)
     if RANK[value.data.dtype.kind] > RANK[x.data.dtype.kind]:
         raise DTypeError(

@@ -6,7 +6,8 @@ import numpy as np
 
 from .._dtypes import RANK, int64
 from .._errors import ArgumentError, DTypeError, ShapeError
-from .._operands import lift
+from .._operands import placed
+from .._shapes import at_axis
 from .._tensor import Tensor
 from ..primitives import shapes
 from ..primitives.creation import arange
@@ -70,8 +71,7 @@ def roll(x: Any, /, shift: Any, axis: Axis = None, **unknown: Any) -> Tensor:
 
 def rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     cut = -shift % x.shape[axis] if x.shape[axis] else 0
-    before = tuple(slice(None) for _ in range(axis))
-    end, start = (shapes.slice_(x, index=(*before, s)) for s in (slice(cut, None), slice(cut)))
+    end, start = (shapes.slice_(x, index=at_axis(axis, s)) for s in (slice(cut, None), slice(cut)))
     return shapes.concat(end, start, axis=axis)
 
 
@@ -111,7 +111,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None, **unknown: Any) 
     counts = as_counts(repeats, x.shape[axis])
     if counts.ndim:
         places = np.repeat(np.arange(x.shape[axis]), counts)
-        return index(x, lift(places), spec=(*(slice(None) for _ in range(axis)), "array"))
+        return index(x, placed(places, x.device), spec=at_axis(axis, "array"))
     count, (before, n, after) = int(counts), (x.shape[:axis], x.shape[axis], x.shape[axis + 1 :])
     apart = shapes.reshape(x, shape=(*before, n, 1, *after))
     wide = broadcast_to(apart, shape=(*before, n, count, *after))
@@ -181,8 +181,8 @@ def padded_by_own(x: Tensor, widths: tuple[tuple[int, int], ...], mode: Any) -> 
             continue
         if not x.shape[axis]:
             raise ShapeError(f"pad: mode {mode!r} has nothing to take along axis {axis}, {x.shape}")
-        places = lift(np.pad(np.arange(x.shape[axis]), width, mode=mode))
-        x = index(x, places, spec=(*(slice(None) for _ in range(axis)), "array"))
+        places = placed(np.pad(np.arange(x.shape[axis]), width, mode=mode), x.device)
+        x = index(x, places, spec=at_axis(axis, "array"))
     return x
 
 
@@ -252,7 +252,7 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tens
     length = max(0, min(rows, columns - first) if first >= 0 else min(rows + first, columns))
     place = counting(length, x.device)
     row, column = (place, place + first) if first >= 0 else (place - first, place)
-    return index(x, row, column, spec=(*(slice(None) for _ in x.shape[:-2]), "array", "array"))
+    return index(x, row, column, spec=at_axis(x.ndim - 2, "array", "array"))
 
 
 def diagflat(x: Any, /, k: int = 0) -> Tensor:
@@ -293,11 +293,10 @@ def diff(
         raise ArgumentError(f"diff: n can't be negative, got {n}")
     given = [part for part in (prepend, x, append) if part is not None]
     x = concat([joined(x, part, axis) for part in in_common_dtype("diff", *given)], axis)
-    before = tuple(slice(None) for _ in range(axis))
     difference = not_equal if x.data.dtype.kind == "b" else subtract
     for _ in range(n):
         later, earlier = slice(1, None), slice(0, max(0, x.shape[axis] - 1))
-        x = difference(*(shapes.slice_(x, index=(*before, s)) for s in (later, earlier)))
+        x = difference(*(shapes.slice_(x, index=at_axis(axis, s)) for s in (later, earlier)))
     return x
 
 

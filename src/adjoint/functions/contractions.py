@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._errors import ArgumentError, AxisError, DTypeError, ShapeError
-from .._shapes import broadcast_shapes
+from .._shapes import at_axis, broadcast_shapes
 from .._tensor import Tensor
 from ..primitives import contractions, conversions
 from ..primitives.shapes import reshape, slice_
@@ -160,7 +160,7 @@ def inner(x: Any, y: Any, /) -> Tensor:
     >>> ad.inner(ad.asarray([[1.0, 2.0], [3.0, 4.0]]), ad.asarray([1.0, 10.0]))
     tensor([21., 43.])
     """
-    x, y = as_tensor("inner", x), as_tensor("inner", y)
+    x, y = in_common_dtype("inner", x, y)
     if not x.ndim or not y.ndim:
         return x * y
     if x.shape[-1] != y.shape[-1]:
@@ -193,7 +193,7 @@ def kron(x: Any, y: Any, /) -> Tensor:
     >>> ad.kron(ad.asarray([1, 10]), ad.asarray([1, 2]))
     tensor([ 1,  2, 10, 20])
     """
-    x, y = as_tensor("kron", x), as_tensor("kron", y)
+    x, y = in_common_dtype("kron", x, y)
     ndim = max(x.ndim, y.ndim)
     rows = (*(1 for _ in range(ndim - x.ndim)), *x.shape)
     columns = (*(1 for _ in range(ndim - y.ndim)), *y.shape)
@@ -225,6 +225,5 @@ def cross(x: Any, y: Any, /, *, axis: int = -1, **unknown: Any) -> Tensor:
 
 def turned(x: Tensor, axis: int, start: int) -> Tensor:
     """The elements along an axis from `start` on, and then those before it."""
-    before = tuple(slice(None) for _ in range(x.ndim + axis))
-    parts = (slice(start, None), slice(0, start))
-    return concat([slice_(x, index=(*before, part)) for part in parts], x.ndim + axis)
+    axis, parts = x.ndim + axis, (slice(start, None), slice(0, start))
+    return concat([slice_(x, index=at_axis(axis, part)) for part in parts], axis)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import ArgumentError, IndexingError, ShapeError
-from .._operands import lift
-from .._shapes import broadcast_shapes
+from .._operands import placed
+from .._shapes import at_axis, broadcast_shapes
 from .._tensor import Tensor, describe
 from ..primitives import indexing, shapes
 from ..primitives.reductions import broadcast_to
@@ -30,23 +30,11 @@ class Index(NamedTuple):
 
 def parse(x: Tensor, index: Any) -> Index:
     """The normal form of whatever stands in the brackets, and the shape it selects."""
-    entries = [as_entry(entry) for entry in (index if isinstance(index, tuple) else (index,))]
-    taken = sum(axes_taken(entry) for entry in entries)
-    if taken > x.ndim:
-        raise IndexingError(f"too many indices: {taken} for a tensor of shape {x.shape}")
-    dots = [k for k, entry in enumerate(entries) if entry is Ellipsis]
-    if len(dots) > 1:
-        raise IndexingError("an index can have only one ellipsis (...)")
-    rest = [slice(None)] * (x.ndim - taken)
-    at = dots[0] if dots else len(entries)
-    # Between arrays an ellipsis counts as a slice, as in NumPy, also if it stands for no axes.
-    entries[at : at + len(dots)] = rest or (dots and [Ellipsis])
-
     spec: list[Any] = []
     arrays: list[Tensor] = []
     view: list[int] = []
     axis = 0
-    for entry in entries:
+    for entry in one_per_axis(x, index):
         if isinstance(entry, Tensor):
             found = mask_indices(entry, x, axis) if entry.data.dtype.kind == "b" else [entry]
             spec += ["array"] * len(found)
@@ -67,7 +55,24 @@ def parse(x: Tensor, index: Any) -> Index:
     return Index(tuple(spec), tuple(arrays), shape, tuple(view))
 
 
-def as_entry(entry: Any) -> Any:
+def one_per_axis(x: Tensor, index: Any) -> list[Any]:
+    """The entries of an index, with slices for the axes that it leaves out."""
+    given = index if isinstance(index, tuple) else (index,)
+    entries = [as_entry(entry, x.device) for entry in given]
+    taken = sum(axes_taken(entry) for entry in entries)
+    if taken > x.ndim:
+        raise IndexingError(f"too many indices: {taken} for a tensor of shape {x.shape}")
+    dots = [k for k, entry in enumerate(entries) if entry is Ellipsis]
+    if len(dots) > 1:
+        raise IndexingError("an index can have only one ellipsis (...)")
+    rest = [slice(None)] * (x.ndim - taken)
+    at = dots[0] if dots else len(entries)
+    # Between arrays an ellipsis counts as a slice, as in NumPy, also if it stands for no axes.
+    entries[at : at + len(dots)] = rest or (dots and [Ellipsis])
+    return entries
+
+
+def as_entry(entry: Any, device: str) -> Any:
     """One entry of an index: None, an ellipsis, an int, a slice of ints, or an index tensor."""
     if entry is None or entry is Ellipsis or type(entry) is int:
         return entry
@@ -77,7 +82,7 @@ def as_entry(entry: Any) -> Any:
         except (TypeError, ValueError) as error:
             raise IndexingError(f"an index must be integers or booleans: {error}") from None
         empty = isinstance(entry, (list, tuple)) and not array.size
-        entry = lift(array.astype(np.int64) if empty else array)
+        entry = placed(array.astype(np.int64) if empty else array, device)
     if isinstance(entry, Tensor):
         if entry.data.dtype.kind not in "iub":
             raise IndexingError(f"an index must be integers or booleans, not {describe(entry)}")
@@ -163,7 +168,7 @@ def taken(function: str, x: Tensor, indices: Tensor, axis: int | None) -> Tensor
     if axis is None and x.ndim != 1:
         raise ArgumentError(f"{function}: name an axis: the tensor has shape {x.shape}")
     axis = as_axis(function, 0 if axis is None else axis, x.ndim)
-    spec = (*(slice(None) for _ in range(axis)), "array")
+    spec = at_axis(axis, "array")
     return in_range(x, indexing.index, x, indices, function=function, spec=spec)
 
 

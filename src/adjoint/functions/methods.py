@@ -19,6 +19,7 @@ from . import (
     at,
     contractions,
     elementwise,
+    hints,
     indexing,
     interchange,
     reductions,
@@ -178,6 +179,7 @@ def bind() -> None:
         setattr(Tensor, name, function)
     for name, value in PROPERTIES.items():
         setattr(Tensor, name, value)
+    Tensor.__getattr__ = hints.missing_from_tensor
 
 
 bind()

@@ -5,6 +5,7 @@ from typing import Any
 
 from .._dtypes import Default, as_numpy, float16, float32, int64, uint64
 from .._errors import ArgumentError
+from .._shapes import reduced_shape
 from .._tensor import Tensor
 from ..primitives import reductions
 from ..primitives.conversions import cast
@@ -72,7 +73,7 @@ def variance(
     out = reductions.moments(x, axis=axes)[1]
     if correction:
         out = out * (count / (count - correction) if count > correction else math.nan)
-    return out if keepdims else reshape(out, shape=dropped(x.shape, axes))
+    return out if keepdims else reshape(out, shape=reduced_shape(x.shape, axes, False))
 
 
 def std(
@@ -280,10 +281,6 @@ def widened(x: Tensor, dtype: Any = None) -> Tensor:
 def as_float(x: Tensor) -> Tensor:
     """Integers in the default float."""
     return cast(x, dtype=Default.float) if x.data.dtype.kind in "iub" else x
-
-
-def dropped(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(n for k, n in enumerate(shape) if k not in axes)
 
 
 def some_elements(function: str, x: Tensor, axes: tuple[int, ...]) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .._errors import ArgumentError, ShapeError
+from .._shapes import at_axis, broadcasts_to
 from .._shapes import broadcast_shapes as shapes_broadcast
-from .._shapes import broadcasts_to
 from .._tensor import Tensor
 from ..primitives import reductions, shapes
 from ._arguments import as_axes, as_axis, as_integers, as_shape, as_tensor, in_common_dtype, reject
@@ -256,8 +256,7 @@ def unstack(x: Any, /, axis: int = 0, **unknown: Any) -> tuple[Tensor, ...]:
         reject("unstack", unknown)
     x = as_tensor("unstack", x)
     axis = as_axis("unstack", axis, x.ndim)
-    before = tuple(slice(None) for _ in range(axis))
-    return tuple(shapes.slice_(x, index=(*before, k)) for k in range(x.shape[axis]))
+    return tuple(shapes.slice_(x, index=at_axis(axis, k)) for k in range(x.shape[axis]))
 
 
 def split(x: Any, /, indices_or_sections: Any, axis: int = 0, **unknown: Any) -> tuple[Tensor, ...]:
@@ -273,9 +272,8 @@ def split(x: Any, /, indices_or_sections: Any, axis: int = 0, **unknown: Any) ->
     x = as_tensor("split", x)
     axis = as_axis("split", axis, x.ndim)
     bounds = [0, *cuts(indices_or_sections, x.shape[axis]), x.shape[axis]]
-    before = tuple(slice(None) for _ in range(axis))
     pieces = [slice(start, stop) for start, stop in pairwise(bounds)]
-    return tuple(shapes.slice_(x, index=(*before, piece)) for piece in pieces)
+    return tuple(shapes.slice_(x, index=at_axis(axis, piece)) for piece in pieces)
 
 
 def cuts(indices_or_sections: Any, length: int) -> list[int]:

@@ -4,7 +4,7 @@ import math
 
 from .. import op
 from .._dtypes import float16, float32, int64
-from .._shapes import Shape, reduced_shape
+from .._shapes import Shape, at_axis, reduced_shape
 from .conversions import cast
 from .elementwise import equal, exp, isnan, logical_or, where
 from .shapes import inverse, pad, permute_dims, reshape, slice_
@@ -37,8 +37,7 @@ def product_of_others(x, axis: Shape):
 def shifted(x, axis: int, by: int, value: float):
     """x moved by one place along an axis, in whose place comes a value."""
     n = x.shape[axis]
-    before = tuple(slice(None) for _ in range(axis))
-    kept = slice_(x, index=(*before, slice(0, n - 1) if by > 0 else slice(1, n)))
+    kept = slice_(x, index=at_axis(axis, slice(0, n - 1) if by > 0 else slice(1, n)))
     width = [(0, 0) for _ in x.shape]
     width[axis] = (min(n, 1), 0) if by > 0 else (0, min(n, 1))
     return pad(kept, pad_width=tuple(width), value=value)

@@ -1,7 +1,7 @@
 """Movement ops: elements go to places that are known beforehand. All are linear."""
 
 from .. import op
-from .._shapes import Shape, broadcast_shapes
+from .._shapes import Shape, at_axis, broadcast_shapes
 
 
 def indexed_shape(shape: Shape, spec: tuple, index_shapes: tuple[Shape, ...] = ()) -> Shape:
@@ -31,7 +31,7 @@ def part(g, i: int, shapes: tuple[Shape, ...], axis: int):
     """The piece of g that came from the i-th concatenated input."""
     start = sum(shape[axis] for shape in shapes[:i])
     stop = start + shapes[i][axis]
-    return slice_(g, index=(*(slice(None) for _ in range(axis)), slice(start, stop)))
+    return slice_(g, index=at_axis(axis, slice(start, stop)))
 
 
 def inverse(axes: Shape) -> Shape:

@@ -49,6 +49,11 @@ __all__ = [
     "uniform",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 FUNCTIONS = (
     bernoulli,
     beta,

@@ -9,7 +9,7 @@ from .._dtypes import float64, int64
 from .._errors import ArgumentError, ShapeError
 from .._operands import to_dtype
 from .._tensor import Tensor, describe
-from ..functions._arguments import as_axis, as_shape, as_tensor
+from ..functions._arguments import as_axis, as_shape, as_tensor, reject
 from ..functions.creation import asarray
 from ..functions.dtypes import finfo
 from ..functions.indexing import take
@@ -27,7 +27,12 @@ from ._units import fraction, part, unit, words
 
 
 def permutation(
-    x: Any, axis: int = 0, *, device: str | None = None, generator: Generator | None = None
+    x: Any,
+    axis: int = 0,
+    *,
+    device: str | None = None,
+    generator: Generator | None = None,
+    **unknown: Any,
 ) -> Tensor:
     """The numbers below x in random order if x is an integer; else x, with an axis in random order.
 
@@ -41,6 +46,8 @@ def permutation(
     >>> images, labels = ad.ones((4, 2)), ad.arange(4)
     >>> images, labels = images[order], labels[order]
     """
+    if unknown:
+        reject("random.permutation", unknown)
     n, x = things("random.permutation", x, axis)
     options = Options(n, None, device or device_of(x), generator)
     order = shuffled(prepare("random.permutation", options, [], int64.dtype))
@@ -56,6 +63,7 @@ def choice(
     *,
     device: str | None = None,
     generator: Generator | None = None,
+    **unknown: Any,
 ) -> Tensor:
     """Elements along an axis of `a`, or numbers below it if it is an integer, chosen at random.
 
@@ -67,6 +75,8 @@ def choice(
     >>> ad.sort(ad.random.choice(3, (3,), replace=False))
     tensor([0, 1, 2])
     """
+    if unknown:
+        reject("random.choice", unknown)
     n, a = things("random.choice", a, axis)
     options = Options(shape, None, device or device_of(a), generator)
     draw = prepare("random.choice", options, [], int64.dtype)
@@ -77,7 +87,12 @@ def choice(
 
 
 def categorical(
-    logits: Any, shape: Any = None, axis: int = -1, *, generator: Generator | None = None
+    logits: Any,
+    shape: Any = None,
+    axis: int = -1,
+    *,
+    generator: Generator | None = None,
+    **unknown: Any,
 ) -> Tensor:
     """Numbers of categories, with the probabilities softmax(logits) along an axis.
 
@@ -90,6 +105,8 @@ def categorical(
     >>> ad.random.categorical(logits, (3, 2)).shape
     (3, 2)
     """
+    if unknown:
+        reject("random.categorical", unknown)
     logits = as_float(as_tensor("random.categorical", logits))
     axis = as_axis("random.categorical", axis, logits.ndim)
     no_gradient("random.categorical", "logits", logits)
