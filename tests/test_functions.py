@@ -668,3 +668,28 @@ def test_nothing_can_be_reshaped_without_a_copy() -> None:
 def test_empty_tensors_show_their_shape() -> None:
     assert repr(ad.zeros((0, 3))) == "tensor([], shape=(0, 3))"
     assert repr(ad.zeros(0)) == "tensor([])"
+
+
+SORTED = ["bool", "int8", "int32", "int64", "uint16", "uint64", "float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("dtype", SORTED)
+def test_large_tensors_are_sorted_as_stably_as_small_ones(dtype: str, wide: bool) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 50, (3, 400)).astype(dtype)
+    if dtype.startswith("float"):
+        x[:, ::7] = np.resize([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0], (3, 58))
+        x = x - 20
+    if wide and dtype in ("int64", "uint64"):
+        x[0, 0], x[0, 1] = np.iinfo(dtype).max, np.iinfo(dtype).min
+    order = np.argsort(x, axis=1, stable=True)
+    down = 399 - np.argsort(x[:, ::-1], axis=1, stable=True)[:, ::-1]
+    t = ad.asarray(x)
+    np.testing.assert_array_equal(ad.argsort(t, axis=1).numpy(), order)
+    np.testing.assert_array_equal(ad.argsort(t, axis=1, descending=True).numpy(), down)
+    np.testing.assert_array_equal(ad.argsort(t.T, axis=0).numpy(), order.T)
+    for k in (0, 1, 30, 400):
+        np.testing.assert_array_equal(ad.topk(t, k).indices.numpy(), down[:, :k])
+        np.testing.assert_array_equal(ad.topk(t, k, largest=False).indices.numpy(), order[:, :k])
+    np.testing.assert_array_equal(ad.sort(t).numpy(), np.take_along_axis(x, order, 1))

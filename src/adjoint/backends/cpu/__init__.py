@@ -20,6 +20,7 @@ from . import (
     movement,
     normalization,
     reductions,
+    sorting,
     threefry,
     windows,
 )
@@ -38,6 +39,7 @@ SOURCES = (
     movement,
     normalization,
     reductions,
+    sorting,
     threefry,
     windows,
 )

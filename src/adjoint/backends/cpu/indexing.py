@@ -76,17 +76,6 @@ def scatter_along_axis(x, index, *, axis, shape):
 
 
 @kernel
-def topk(x, *, k, axis, largest):
-    """Stable: equals stay in the order of their indices. NaN counts as the largest."""
-    if largest:
-        order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, stable=True), axis)
-    else:
-        order = np.argsort(x, axis, stable=True)
-    indices = np.take(order, np.arange(k), axis)
-    return np.take_along_axis(x, indices, axis), indices
-
-
-@kernel
 def searchsorted(x, values, *, after):
     return np.searchsorted(x, values, "right" if after else "left")
 
