@@ -309,6 +309,13 @@ for mode, size in (("nearest", (5,)), ("linear", (5,)), ("bilinear", (4, 3)), ("
 case("interpolate", reals(1, 1, 2, 3, 2), mode="trilinear", scale_factor=(1.5, 1, 2))
 case("interpolate", reals(1, 2, 4, 3), mode="nearest-exact", size=(3, 5))
 case("interpolate", reals(1, 2, 4, 3), mode="nearest", scale_factor=2)
+for mode, count in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3)):
+    factors = (2.0, *(1.3 for _ in range(count - 1)))
+    case("interpolate", reals(1, 2, *(3,) * count), mode=mode, scale_factor=factors)
+case("interpolate", reals(1, 2, 3), mode="linear", scale_factor=1.3)
+# PyTorch interpolates here, but its gradient is that of a copy.
+case("interpolate", reals(1, 2, 3), mode="nearest", scale_factor=1.3, only="differences")
+case("interpolate", reals(1, 2, 3, 3), mode="bicubic", scale_factor=1.3, only="differences")
 case("interpolate", reals(1, 2, 5, 3), mode="area", size=2)
 x = reals(2, 2, 4, 5)
 case("unfold", x, kernel_size=2)

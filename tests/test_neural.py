@@ -1,7 +1,10 @@
 """ad.nn.functional: against PyTorch where it is installed, against finite differences always."""
 
+import doctest
+import inspect
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,14 @@ from helpers import close, derivative, leaf, values
 from neural_cases import CASES, Case, positives, reals
 
 import adjoint as ad
-from adjoint import ArgumentError, DTypeError, IndexingError, KeywordError, ShapeError
+from adjoint import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    IndexingError,
+    KeywordError,
+    ShapeError,
+)
 
 F = ad.nn.functional
 
@@ -105,6 +115,18 @@ def test_a_trace_replays_the_function_and_its_gradient(case: Case) -> None:
         close(one, values(other), 1e-13)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear", "bilinear", "bicubic"])
+@pytest.mark.parametrize("align", [None, True])
+def test_a_factor_that_keeps_the_size_does_what_pytorch_does(mode: str, align: Any) -> None:
+    torch = pytest.importorskip("torch")
+    x = reals(1, 2, 3, 3) if mode.startswith("bi") else reals(1, 2, 3)
+    options = {"scale_factor": 1.3, "mode": mode}
+    if align and not mode.startswith("nearest"):
+        options["align_corners"] = align
+    expected = torch.nn.functional.interpolate(torch.tensor(x), **options)
+    close(F.interpolate(ad.asarray(x), **options), expected.numpy(), 1e-13)
+
+
 # Pooling.
 
 
@@ -163,10 +185,22 @@ def test_average_pooling_keeps_infinities_in_their_windows() -> None:
     np.testing.assert_allclose(values(F.adaptive_avg_pool1d(x, 2)), [[[math.inf, 10 / 3]]])
 
 
-def test_pooling_of_half_precision_adds_in_float32() -> None:
-    x = ad.full((1, 1, 100, 100), 100.0, dtype=ad.float16)
-    assert F.avg_pool2d(x, 16).dtype == ad.float16
-    np.testing.assert_array_equal(values(F.avg_pool2d(x, 16)), 100)
+AVERAGES = {
+    "avg_pool2d": lambda x: F.avg_pool2d(x, 10),
+    "of uneven counts": lambda x: F.avg_pool2d(x, 10, padding=1, count_include_pad=False),
+    "even": lambda x: F.adaptive_avg_pool2d(x, 1),
+    "uneven": lambda x: F.adaptive_avg_pool2d(x, 3),
+    "area": lambda x: F.interpolate(x, 1, mode="area"),
+}
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+def test_averages_of_half_precision_are_finite_where_sums_aren_t(name: str) -> None:
+    x = ad.full((1, 1, 100, 100), 1000.0, dtype=ad.float16, requires_grad=True)
+    out = AVERAGES[name](x)
+    assert out.dtype == ad.float16
+    np.testing.assert_array_equal(values(out), 1000)
+    assert derivative(out.sum(), x).dtype == ad.float16
 
 
 # Normalisation.
@@ -227,6 +261,16 @@ def test_layer_norm_keeps_its_output_and_one_number_per_row() -> None:
     arrays = [a for a in out.node.parents.saved if isinstance(a, np.ndarray)]
     assert sorted(a.size for a in arrays) == [8, 128]
     assert any(a is out.data for a in arrays)
+
+
+@pytest.mark.parametrize("function", ["batch_norm", "instance_norm"])
+def test_running_statistics_of_half_precision_change(function: str) -> None:
+    mean, var = ad.zeros(3, dtype=ad.float16), ad.ones(3, dtype=ad.float16)
+    mode = {"training": True} if function == "batch_norm" else {"use_input_stats": True}
+    x = ad.full((4, 3, 5), 1000.0, dtype=ad.float16)
+    assert getattr(F, function)(x, mean, var, **mode).dtype == ad.float16
+    np.testing.assert_allclose(values(mean), 100, rtol=1e-3)
+    np.testing.assert_allclose(values(var), 0.9, rtol=1e-3)
 
 
 @pytest.mark.parametrize("function", ["batch_norm", "instance_norm"])
@@ -315,6 +359,23 @@ def test_queries_that_may_attend_to_nothing_have_zeros_and_finite_gradients(mask
     close(graph(q, k, v, ad.asarray(given)), values(out))
 
 
+FORBIDDEN = {
+    "float16": ([[200.0]], [[-100.0], [200.0]], "f2"),
+    "infinite": ([[1.0]], [[1.0], [math.inf]], "f4"),
+    "large": ([[1e19]], [[1.0], [3e19]], "f4"),
+}
+
+
+@pytest.mark.parametrize("mask", ["bool", "float"])
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_a_forbidden_key_has_no_weight_whatever_its_score(name: str, mask: str) -> None:
+    query, key, dtype = FORBIDDEN[name]
+    q, k, v = (ad.asarray(np.array(a, dtype)) for a in (query, key, [[1.0], [2.0]]))
+    given = [[True, False]] if mask == "bool" else [[0.0, -math.inf]]
+    out = F.scaled_dot_product_attention(q, k, v, ad.asarray(given))
+    assert values(out).tolist() == [[1.0]]
+
+
 ORDINARY = {
     "causal": lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True),
     "bool mask": lambda q: F.scaled_dot_product_attention(q, q, q, ad.eye(3, dtype=ad.bool)),
@@ -366,6 +427,37 @@ def test_cross_entropy_takes_no_op_for_what_isn_t_asked_for() -> None:
         names.append(node.name)
         node = node.inputs[0]
     assert names == ["divide", "sum", "negative", "take_along_axis", "log_softmax"]
+
+
+WEIGHTED = {
+    "an ignored target": lambda x: F.cross_entropy(x, labels_of(x, ignored=1)),
+    "weights": lambda x: F.cross_entropy(x, labels_of(x), ad.ones(2, dtype=x.dtype)),
+    "weights of logs": lambda x: F.nll_loss(
+        F.log_softmax(x), labels_of(x, ignored=1), ad.ones(2, dtype=x.dtype)
+    ),
+    "batchmean": lambda x: F.kl_div(
+        ad.reshape(x, (2, -1)) - 0.5, ad.reshape(x, (2, -1)) + 1, reduction="batchmean"
+    ),
+}
+
+
+def labels_of(x: ad.Tensor, ignored: int = 0) -> ad.Tensor:
+    return ad.asarray(np.where(np.arange(x.shape[0]) < ignored, -100, 0))
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_weighted_means_of_half_precision_are_taken_in_float32(name: str) -> None:
+    x = ad.zeros((70000, 2), dtype=ad.float16)
+    out = WEIGHTED[name](x)
+    assert out.dtype == ad.float16
+    np.testing.assert_allclose(values(out), {"batchmean": 35000}.get(name, math.log(2)), rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_one_hot_of_small_integers_has_any_number_of_classes(dtype: str) -> None:
+    out = F.one_hot(ad.asarray(np.array([3], dtype)), 300)
+    assert out.shape == (1, 300)
+    assert values(out).argmax() == 3
 
 
 @pytest.mark.parametrize(
@@ -433,6 +525,8 @@ EMPTY = {
     "layer_norm": lambda x: F.layer_norm(x, 4),
     "group_norm": lambda x: F.group_norm(x, 3),
     "attention": lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+    "interpolate": lambda x: F.interpolate(x, 6, mode="linear"),
+    "area": lambda x: F.interpolate(x, 2, mode="area"),
 }
 
 
@@ -443,6 +537,214 @@ def test_batches_of_nothing_work(name: str) -> None:
     assert out.shape[0] == 0
     out.sum().backward()
     assert x.grad.shape == (0, 3, 4)
+
+
+@pytest.mark.parametrize("name", ["conv2d", "conv_transpose2d"])
+@pytest.mark.parametrize(("inputs", "outputs"), [(0, 3), (3, 0), (0, 0)])
+def test_images_and_filters_without_channels_work(name: str, inputs: int, outputs: int) -> None:
+    shape = (outputs, inputs) if name == "conv2d" else (inputs, outputs)
+    x, w = (ad.ones(s, requires_grad=True) for s in ((2, inputs, 4, 4), (*shape, 3, 3)))
+    out = getattr(F, name)(x, w, ad.ones(outputs), padding=1)
+    assert out.shape == (2, outputs, 4, 4)
+    assert (values(out) == 1).all()
+    for leaf_, g in zip((x, w), ad.autograd.grad(out.sum(), [x, w]), strict=True):
+        assert g.shape == leaf_.shape
+        assert not values(g).any()
+
+
+# Dtypes.
+
+HERE = ("adjoint.nn", "adjoint.functions.pooling", "adjoint.functions.convolution")
+OURS = [c for c in CASES if getattr(F, c.function).__module__.startswith(HERE)]
+ONCE = list({c.function: c for c in reversed(OURS)}.values())
+COMPLEX = {"linear", "embedding", "pad", "pixel_shuffle", "pixel_unshuffle"}
+
+
+def in_dtype(case: Case, dtype: Any, factor: float = 1) -> list[ad.Tensor]:
+    """A case's tensors, the floats in a dtype."""
+    return [
+        ad.asarray((a * factor).astype(dtype) if a.dtype.kind == "f" else a) for a in case.given
+    ]
+
+
+def in_half_and_single(case: Case, factor: float) -> list[np.ndarray]:
+    """The results of float16 numbers, and of the same numbers in float32."""
+    half = in_dtype(case, "f2", factor)
+    single = [ad.astype(x, ad.float32) if x.dtype == ad.float16 else x for x in half]
+    function = getattr(F, case.function)
+    with np.errstate(over="ignore"):
+        return [values(case.call(function, case.options, given)) for given in (half, single)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_float16_results_are_those_of_float32_rounded(case: Case) -> None:
+    half, single = in_half_and_single(case, 1)
+    assert half.dtype == np.float16
+    np.testing.assert_array_max_ulp(half, single.astype(np.float16), 2)
+
+
+UNBOUNDED = [c for c in CASES if c.function != "binary_cross_entropy"]
+
+
+@pytest.mark.parametrize("case", UNBOUNDED, ids=lambda c: c.id)
+def test_float16_doesn_t_overflow_where_the_result_fits(case: Case) -> None:
+    half, single = in_half_and_single(case, 100)
+    fits = np.abs(single) < 65000
+    np.testing.assert_array_max_ulp(half[fits], single[fits].astype(np.float16), 2)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in ONCE if c.function not in COMPLEX], ids=lambda c: c.function
+)
+def test_complex_numbers_are_refused(case: Case) -> None:
+    with pytest.raises(DTypeError, match=f"^{case.function}: .*complex128"):
+        case.call(getattr(F, case.function), case.options, in_dtype(case, "c16"))
+
+
+@pytest.mark.parametrize("case", ONCE, ids=lambda c: c.function)
+def test_what_isn_t_a_tensor_is_refused_by_the_function_called(case: Case) -> None:
+    for wrong in range(len(case.arrays)):
+        given: list[Any] = in_dtype(case, "f8")
+        given[wrong] = "text"
+        with pytest.raises(DTypeError, match=f"^{case.function}: .*str"):
+            case.call(getattr(F, case.function), case.options, given)
+
+
+LOSS = (ad.asarray([[0.25, 0.5]]), ad.asarray([[0.5, 0.25]]))
+IMAGE = (ad.reshape(ad.arange(8.0), (2, 2, 2)),)
+HYPERPARAMETERS: list[tuple[str, tuple, dict[str, float]]] = [
+    ("hardtanh", LOSS[:1], {"min_val": -0.5, "max_val": 0.3}),
+    ("leaky_relu", LOSS[:1], {"negative_slope": 0.1}),
+    ("elu", LOSS[:1], {"alpha": 0.1}),
+    ("celu", LOSS[:1], {"alpha": 0.1}),
+    ("softplus", LOSS[:1], {"beta": 2.5, "threshold": 0.7}),
+    ("threshold", LOSS[:1], {"threshold": 0.3, "value": 0.1}),
+    ("normalize", LOSS[:1], {"p": 2.5, "eps": 0.9}),
+    ("cosine_similarity", LOSS, {"eps": 0.9}),
+    ("pairwise_distance", LOSS, {"p": 2.5, "eps": 0.1}),
+    ("huber_loss", LOSS, {"delta": 0.1}),
+    ("smooth_l1_loss", LOSS, {"beta": 0.1}),
+    ("poisson_nll_loss", LOSS, {"eps": 0.1}),
+    ("gaussian_nll_loss", (*LOSS, LOSS[0]), {"eps": 0.3}),
+    ("hinge_embedding_loss", LOSS, {"margin": 0.1}),
+    ("margin_ranking_loss", (*LOSS, LOSS[0]), {"margin": 0.1}),
+    ("cosine_embedding_loss", (*LOSS, ad.asarray([-1])), {"margin": 0.1}),
+    ("triplet_margin_loss", (*LOSS, LOSS[0]), {"margin": 0.1, "p": 2.5, "eps": 0.1}),
+    ("cross_entropy", (LOSS[0], ad.asarray([1])), {"label_smoothing": 0.1}),
+    ("dropout", LOSS[:1], {"p": 0.3}),
+    ("dropout1d", LOSS[:1], {"p": 0.3}),
+    ("dropout2d", IMAGE, {"p": 0.3}),
+    ("dropout3d", (ad.ones((2, 2, 2, 2)),), {"p": 0.3}),
+    ("alpha_dropout", LOSS[:1], {"p": 0.3, "training": True}),
+    ("layer_norm", (*IMAGE, 2), {"eps": 0.1}),
+    ("rms_norm", (*IMAGE, 2), {"eps": 0.1}),
+    ("group_norm", (*IMAGE, 2), {"eps": 0.1}),
+    ("batch_norm", (*IMAGE, None, None, None, None, True), {"eps": 0.1, "momentum": 0.1}),
+    ("batch_norm", (*IMAGE, ad.zeros(2), ad.ones(2)), {"eps": 0.1}),
+    ("instance_norm", IMAGE, {"eps": 0.1, "momentum": 0.1}),
+    ("pad", (*LOSS[:1], (1, 1)), {"value": 0.1}),
+    ("interpolate", IMAGE, {"scale_factor": 1.7}),
+    ("scaled_dot_product_attention", (*LOSS, LOSS[0]), {"scale": 0.3, "dropout_p": 0.1}),
+]
+EACH = [
+    pytest.param(partial(getattr(F, name), *args, **options), options, key, id=f"{name}-{key}")
+    for name, args, options in HYPERPARAMETERS
+    for key in options
+    if key != "training"
+]
+
+
+@pytest.mark.parametrize(("function", "options", "key"), EACH)
+def test_numpy_numbers_are_the_same_hyperparameters(
+    function: partial, options: dict, key: str
+) -> None:
+    results = []
+    for number in (float, np.float64, np.float32):
+        ad.random.seed(0)
+        results.append(function(**{key: number(options[key])}))
+    assert {x.dtype for x in results} == {ad.float32}
+    np.testing.assert_array_equal(values(results[1]), values(results[0]))
+    np.testing.assert_allclose(values(results[2]), values(results[0]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("wrong", ["0.1", ad.asarray(0.1)], ids=["text", "tensor"])
+@pytest.mark.parametrize(("function", "options", "key"), EACH)
+def test_hyperparameters_are_numbers(
+    function: partial, options: dict, key: str, wrong: Any
+) -> None:
+    name = function.func.__name__
+    with pytest.raises(DTypeError, match=f"^{name}: {key} must be a Python number"):
+        function(**{key: wrong})
+
+
+@pytest.mark.parametrize("name", ["threshold", "hardtanh", "pad"])
+def test_integers_stay_integers(name: str) -> None:
+    x = ad.asarray([[-5, 0, 5]])
+    args = {"threshold": (1, -7), "hardtanh": (-1, 1), "pad": ((1, 1), "constant", 7)}[name]
+    assert getattr(F, name)(x, *args).dtype == ad.int64
+
+
+WEAK = {
+    "prelu": lambda x, a: F.prelu(-x, a),
+    "bce": lambda x, a: F.binary_cross_entropy(x, x, a),
+    "with_logits": lambda x, a: F.binary_cross_entropy_with_logits(x, x, a),
+    "pos_weight": lambda x, a: F.binary_cross_entropy_with_logits(x, x, pos_weight=a),
+    "var": lambda x, a: F.gaussian_nll_loss(x, -x, a),
+    "attn_mask": lambda x, a: F.scaled_dot_product_attention(x, x, x, a),
+    "linear": lambda x, a: F.linear(x, x, a),
+    "target": lambda x, a: F.margin_ranking_loss(x, x, a, 0.3),
+}
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("name", WEAK)
+def test_python_scalars_have_the_tensor_s_dtype(name: str, dtype: str) -> None:
+    x = ad.asarray(np.array([[0.25, 0.75]], dtype))
+    found, expected = (WEAK[name](x, a) for a in (0.1, ad.asarray(np.array(0.1, dtype))))
+    assert found.dtype == expected.dtype == x.dtype
+    np.testing.assert_array_max_ulp(values(found), values(expected), 1)
+
+
+IDENTITIES = {
+    "dropout": lambda x: F.dropout(x, training=False),
+    "dropout of nothing": lambda x: F.dropout(x, 0.0),
+    "dropout1d": lambda x: F.dropout1d(x, training=False),
+    "dropout2d": lambda x: F.dropout2d(x, training=False),
+    "dropout2d of nothing": lambda x: F.dropout2d(x, 0.0),
+    "dropout3d": lambda x: F.dropout3d(x[None], training=False)[0],
+    "alpha_dropout": F.alpha_dropout,
+    "alpha_dropout of nothing": lambda x: F.alpha_dropout(x, 0.0, True),
+    "constant": lambda x: F.pad(x, (0, 0)),
+    "no widths": lambda x: F.pad(x, (), "reflect"),
+    "reflect": lambda x: F.pad(x, (0, 0), "reflect"),
+    "replicate": lambda x: F.pad(x, (0, 0), "replicate"),
+    "circular": lambda x: F.pad(x, (0, 0), "circular"),
+    "pixel_shuffle": lambda x: F.pixel_shuffle(x, 1),
+    "pixel_unshuffle": lambda x: F.pixel_unshuffle(x, 1),
+    "max_pool1d": lambda x: F.max_pool1d(x, 1),
+    "avg_pool1d": lambda x: F.avg_pool1d(x, 1),
+    "adaptive_max_pool1d": lambda x: F.adaptive_max_pool1d(x, None),
+    "adaptive_avg_pool1d": lambda x: F.adaptive_avg_pool1d(x, None),
+    "area": lambda x: F.interpolate(x, 4, mode="area"),
+    "clip": F.clip,
+    "hardtanh": lambda x: F.hardtanh(x, -9, 9),
+    "einsum": lambda x: F.einsum("ijk->ijk", x),
+} | {
+    f"{mode} {key}": lambda x, mode=mode, given={key: value}: F.interpolate(x, mode=mode, **given)
+    for mode in ("nearest", "linear")
+    for key, value in (("size", 4), ("scale_factor", 1))
+}
+
+
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_a_result_that_equals_the_argument_is_another_tensor(name: str) -> None:
+    x = ad.asarray(reals(3, 2, 4))
+    before = values(x).copy()
+    y = IDENTITIES[name](x)
+    assert y is not x
+    np.testing.assert_array_equal(values(y), before)
+    y += 1
+    np.testing.assert_array_equal(values(x), before)
 
 
 # Misuse: what was asked, what was wrong, what to do.
@@ -561,7 +863,35 @@ MISUSE: list[tuple[type[Exception], Callable[[], Any], str]] = [
         "cross_entropy | label_smoothing 1.5",
     ),
     (DTypeError, lambda: F.nll_loss(ones(2, 3), ones(2, 3)), "nll_loss | integer | float32"),
-    (ShapeError, lambda: F.linear(ones(2, 3), ones(4, 2)), "linear | (2, 3) | (4, 2)"),
+    (ShapeError, lambda: F.linear(ones(2, 3), ones(4, 2)), "linear: | (2, 3) | (4, 2)"),
+    (ShapeError, lambda: F.linear(ones(2, 3), ones(4, 3), ones(3)), "linear: | bias | (3,)"),
+    (IndexingError, lambda: F.embedding(ints(7), ones(3, 2)), "embedding: | 7"),
+    (IndexingError, lambda: F.embedding(ones(1), ones(3, 2)), "embedding: | float32"),
+    (ShapeError, lambda: F.embedding(ints(0), ones()), "embedding: | 0-d"),
+    (DTypeError, lambda: F.relu6(ones(2, dtype=bool)), "relu6: | bool"),
+    (DTypeError, lambda: F.hardtanh(ones(2, dtype=bool)), "hardtanh: | bool"),
+    (AxisError, lambda: F.softmin(ones(2), 3), "softmin: | axis 3"),
+    (AxisError, lambda: F.pairwise_distance(1.0, 2.0), "pairwise_distance: | 0 axes"),
+    (
+        ShapeError,
+        lambda: F.margin_ranking_loss(ones(2), ones(3), ones(2)),
+        "margin_ranking_loss: | (2,) | (3,)",
+    ),
+    (
+        ShapeError,
+        lambda: F.cosine_embedding_loss(ones(2, 3), ones(2, 4), ones(2)),
+        "cosine_embedding_loss: | (2, 3) | (2, 4)",
+    ),
+    (
+        ShapeError,
+        lambda: F.triplet_margin_loss(ones(2, 3), ones(2, 4), ones(2, 3)),
+        "triplet_margin_loss: | (2, 3) | (2, 4)",
+    ),
+    (
+        ArgumentError,
+        lambda: F.scaled_dot_product_attention(ones(2, 3), ones(2, 3), ones(2, 3), dropout_p=2),
+        "scaled_dot_product_attention: dropout_p=2",
+    ),
     (
         ArgumentError,
         lambda: F.embedding(ints(0), ones(3, 2), 3),
@@ -629,6 +959,15 @@ def test_misuse_is_explained(error: type[Exception], call: Callable, words: str)
         call()
     for word in words.split("|"):
         assert word.strip() in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [n for n, f in vars(F).items() if callable(f)])
+def test_examples_run(name: str) -> None:
+    """Also those of functions that are wrapped, which doctest takes for another module's."""
+    function = inspect.unwrap(getattr(F, name))
+    (test,) = doctest.DocTestFinder(recurse=False).find(function, name, globs={"ad": ad})
+    assert test.examples
+    assert doctest.DocTestRunner().run(test).failed == 0
 
 
 def test_names_that_both_namespaces_offer_are_the_same() -> None:

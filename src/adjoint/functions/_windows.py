@@ -3,7 +3,9 @@
 import operator
 from typing import Any
 
+from .._dtypes import float16, float32
 from .._errors import ArgumentError, DTypeError, ShapeError
+from .._operands import to_dtype
 from .._tensor import Tensor
 from ..primitives.shapes import reshape
 
@@ -46,6 +48,11 @@ def batched(function: str, x: Tensor, count: int) -> tuple[Tensor, bool]:
 
 def unbatched(x: Tensor, single: bool) -> Tensor:
     return reshape(x, shape=x.shape[1:]) if single else x
+
+
+def widened(x: Tensor) -> Tensor:
+    """float16 as float32: sums in it overflow and lose digits where what comes of them doesn't."""
+    return to_dtype(x, float32.dtype) if x.data.dtype == float16.dtype else x
 
 
 def symmetric(padding: Ints) -> Pairs:

@@ -3,12 +3,22 @@
 from typing import Any
 
 from .._errors import ArgumentError, ShapeError
-from .._operands import promoted
+from .._operands import to_dtype
 from .._tensor import Tensor
 from ..primitives import windows
 from ..primitives.shapes import reshape
-from ._arguments import as_integer, as_tensor
-from ._windows import SPATIAL, Ints, Pairs, batched, check_window, per_axis, symmetric, unbatched
+from ._arguments import as_integer, in_common_dtype
+from ._windows import (
+    SPATIAL,
+    Ints,
+    Pairs,
+    batched,
+    check_window,
+    per_axis,
+    symmetric,
+    unbatched,
+    widened,
+)
 
 Counts = int | tuple[int, ...]
 
@@ -191,8 +201,8 @@ def transposed(
             f"{strides} and padding {paddings} would give an image of {size}"
         )
     out = windows.conv_input(
-        image,
-        filters,
+        widened(image),
+        widened(filters),
         x_shape=(image.shape[0], channels, *size),
         stride=strides,
         # What output_padding adds at the end, no window reads.
@@ -202,14 +212,14 @@ def transposed(
     )
     if bias is not None:
         out = out + reshape(bias, shape=(channels, *(1 for _ in range(count))))
-    return unbatched(out, single)
+    return unbatched(to_dtype(out, image.data.dtype), single)
 
 
 def operands(function: str, x: Any, weight: Any, bias: Any) -> tuple[Tensor, Tensor, Tensor | None]:
     """The tensors, in one dtype."""
-    given = [x, weight] if bias is None else [x, weight, bias]
-    found = promoted(windows.conv.op, [as_tensor(function, t) for t in given])
-    return found[0], found[1], found[2] if bias is not None else None
+    given = (x, weight) if bias is None else (x, weight, bias)
+    image, filters, *biases = in_common_dtype(function, *given)
+    return image, filters, biases[0] if biases else None
 
 
 def checked_groups(function: str, groups: Any) -> int:

@@ -114,6 +114,7 @@ METHODS: dict[str, Callable] = {
     "__dlpack__": interchange.dlpack,
     "__dlpack_device__": interchange.dlpack_device,
     "_repr_html_": interchange.as_html,
+    "__getattr__": hints.missing_from_tensor,
     "__getitem__": indexing.getitem,
     "__setitem__": assignment.setitem,
 }
@@ -179,7 +180,6 @@ def bind() -> None:
         setattr(Tensor, name, function)
     for name, value in PROPERTIES.items():
         setattr(Tensor, name, value)
-    Tensor.__getattr__ = hints.missing_from_tensor
 
 
 bind()

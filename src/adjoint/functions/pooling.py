@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from .._errors import ArgumentError, ShapeError
+from .._operands import to_dtype
 from .._tensor import Tensor
 from ..primitives import reductions, windows
 from ..primitives.indexing import index, take_along_axis
 from ..primitives.shapes import pad, reshape
 from ._arguments import as_integer, as_tensor
-from ._windows import Ints, Pairs, batched, check_window, per_axis, symmetric, unbatched
+from ._windows import Ints, Pairs, batched, check_window, per_axis, symmetric, unbatched, widened
 from .creation import asarray
 from .reductions import as_float
 
@@ -229,15 +230,16 @@ def averaged(
     paddings = pool_padding(function, padding, kernel)
     widths = pool_widths(images.shape, kernel, strides, paddings, (1,) * count, ceil_mode)
     check_window(function, images.shape, kernel, widths, (1,) * count)
-    out = windows.window_sum(images, kernel=kernel, stride=strides, padding=widths)
+    wide = widened(images)
+    out = windows.window_sum(wide, kernel=kernel, stride=strides, padding=widths)
     if divisor_override is None:
         counted = paddings if count_include_pad else (0,) * count
-        divisor = divisors(images, out, kernel, strides, paddings, counted)
+        divisor = divisors(wide, out, kernel, strides, paddings, counted)
     else:
         divisor = as_integer(function, "divisor_override", divisor_override)
         if divisor == 0:
             raise ArgumentError(f"{function}: divisor_override must not be 0")
-    return unbatched(out / divisor, single)
+    return unbatched(to_dtype(out / divisor, images.data.dtype), single)
 
 
 def pool_padding(function: str, padding: Any, kernel: Ints) -> Ints:
@@ -318,11 +320,19 @@ def is_even(images: Tensor, size: Ints) -> bool:
 def adaptive_average(function: str, count: int, x: Any, output_size: Any) -> Tensor:
     images, single = batched(function, as_float(as_tensor(function, x)), count)
     size = adaptive_size(function, images, count, output_size)
-    if is_even(images, size):
-        kernel = tuple(n // m for n, m in zip(images.shape[2:], size, strict=True))
-        none = symmetric((0,) * count)
-        sums = windows.window_sum(images, kernel=kernel, stride=kernel, padding=none)
-        return unbatched(sums / math.prod(kernel), single)
+    average = even_average if is_even(images, size) else uneven_average
+    means = average(widened(images), size)
+    return unbatched(to_dtype(means, images.data.dtype), single)
+
+
+def even_average(images: Tensor, size: Ints) -> Tensor:
+    kernel = tuple(n // m for n, m in zip(images.shape[2:], size, strict=True))
+    none = symmetric((0,) * len(size))
+    sums = windows.window_sum(images, kernel=kernel, stride=kernel, padding=none)
+    return sums / math.prod(kernel)
+
+
+def uneven_average(images: Tensor, size: Ints) -> Tensor:
     table, inside = adaptive_windows(images.shape, size)
     # What isn't inside a window reads a zero, put behind the image.
     places = np.where(inside, table, math.prod(images.shape[2:]))
@@ -332,7 +342,7 @@ def adaptive_average(function: str, count: int, x: Any, output_size: Any) -> Ten
     )
     lengths = asarray(inside.sum(axis=1).astype(images.data.dtype), device=images.device)
     means = reductions.sum_(elements, axis=(3,), keepdims=False) / lengths
-    return unbatched(reshape(means, shape=(*images.shape[:2], *size)), single)
+    return reshape(means, shape=(*images.shape[:2], *size))
 
 
 def adaptive_max(function: str, count: int, x: Any, output_size: Any, return_indices: bool) -> Any:

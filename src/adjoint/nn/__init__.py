@@ -1,3 +1,6 @@
-"""Neural networks, built on the public API: so far `nn.functional`."""
+"""Neural networks: so far `nn.functional`.
+
+It may import the functions layer and all below it, and its neighbours random and linalg.
+"""
 
 from . import functional as functional

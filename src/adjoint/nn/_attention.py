@@ -9,16 +9,17 @@ from .._errors import ArgumentError, DTypeError, ShapeError
 from .._modes import is_tracing
 from .._shapes import broadcasts_to
 from .._tensor import Tensor
-from ..functions._arguments import as_tensor, in_common_dtype
+from ..functions._arguments import as_number, as_tensor, as_tensor_like
 from ..functions.contractions import matmul
-from ..functions.creation import arange, zeros
-from ..functions.elementwise import astype
-from ..functions.reductions import all, any, as_float, softmax
+from ..functions.creation import arange
+from ..functions.reductions import all, any, softmax
 from ..functions.shapes import broadcast_to, expand_dims, matrix_transpose, reshape
 from ..primitives.elementwise import equal, logical_not, where
-from ._dropout import dropout
+from ._dropout import as_probability, dropped
+from ._operands import in_common_float, in_float32
 
 
+@in_float32
 def scaled_dot_product_attention(
     query: Any,
     key: Any,
@@ -39,17 +40,18 @@ def scaled_dot_product_attention(
     >>> ad.nn.functional.scaled_dot_product_attention(query, key, value)
     tensor([[2.]])
     """
-    query, key, value = map(
-        as_float, in_common_dtype("scaled_dot_product_attention", query, key, value)
-    )
+    function = "scaled_dot_product_attention"
+    query, key, value = in_common_float(function, query, key, value)
     check_matrices(query, key, value)
+    p = as_probability(function, "dropout_p", dropout_p)
     if enable_gqa:
         key, value = (repeated(query, x) for x in (key, value))
-    scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
+    usual = 1 / math.sqrt(max(query.shape[-1], 1))
+    scale = usual if scale is None else as_number(function, "scale", scale)
     scores = matmul(query * scale, matrix_transpose(key))
     mask = as_mask(attn_mask, is_causal, scores)
     weights = softmax(scores) if mask is None else masked_softmax(scores, mask)
-    return matmul(dropout(weights, dropout_p), value)
+    return matmul(dropped(weights, weights.shape, p) if p else weights, value)
 
 
 def check_matrices(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -99,7 +101,9 @@ def as_mask(attn_mask: Any, is_causal: bool, scores: Tensor) -> Tensor | None:
             f"scaled_dot_product_attention: attn_mask of shape {mask.shape} doesn't broadcast to "
             f"the scores' {scores.shape}"
         )
-    return mask
+    if mask.dtype.kind == "float":
+        mask = as_tensor_like("scaled_dot_product_attention", scores, attn_mask)
+    return mask if mask.ndim else expand_dims(mask, 0)
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
@@ -110,10 +114,10 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """
     if mask.dtype.kind == "bool":
         forbidden = logical_not(mask)
-        mask = zeros((), dtype=scores.dtype, device=scores.device)
     else:
-        forbidden, mask = equal(mask, -math.inf), astype(mask, scores.dtype, copy=False)
+        forbidden = equal(mask, -math.inf)
+        scores = scores + where(forbidden, 0, mask)
     lowest = float(np.finfo(scores.data.dtype).min) / 2
-    weights = softmax(scores + where(forbidden, lowest, mask))
+    weights = softmax(where(forbidden, lowest, scores))
     closed = all(forbidden, axis=-1, keepdims=True)
     return where(closed, 0, weights) if is_tracing() or any(closed) else weights

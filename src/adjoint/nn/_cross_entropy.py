@@ -5,15 +5,17 @@ from typing import Any
 from .._errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from .._modes import is_tracing
 from .._tensor import Tensor
-from ..functions._arguments import as_tensor
+from ..functions._arguments import as_number, as_real, as_tensor
 from ..functions.elementwise import astype
 from ..functions.indexing import take, take_along_axis
-from ..functions.reductions import any, as_float, log_softmax, max, mean, sum
+from ..functions.reductions import any, log_softmax, max, mean, sum
 from ..functions.shapes import expand_dims, reshape, squeeze
 from ..primitives.elementwise import equal, logical_and, not_equal, where
+from ._operands import as_reals, in_float32
 from ._reduction import check_reduction, reduced
 
 
+@in_float32
 def cross_entropy(
     x: Any,
     target: Any,
@@ -34,6 +36,7 @@ def cross_entropy(
     tensor(0.6931)
     """
     x, target, axis = scores("cross_entropy", x, target, reduction)
+    label_smoothing = as_number("cross_entropy", "label_smoothing", label_smoothing)
     if not 0 <= label_smoothing <= 1:
         raise ArgumentError(
             f"cross_entropy: label_smoothing {label_smoothing} isn't between 0 and 1"
@@ -52,6 +55,7 @@ def cross_entropy(
     return loss * (1 - label_smoothing) + evenly * (label_smoothing / x.shape[axis])
 
 
+@in_float32
 def nll_loss(
     x: Any,
     target: Any,
@@ -77,7 +81,7 @@ def nll_loss(
 def scores(function: str, x: Any, target: Any, reduction: str) -> tuple[Tensor, Tensor, int]:
     """The scores and targets, and the axis of the classes."""
     check_reduction(function, reduction)
-    x, target = as_float(as_tensor(function, x)), as_tensor(function, target)
+    x, target = as_reals(function, x), as_tensor(function, target)
     if x.ndim == 0:
         raise ShapeError(f"{function}: scores (N, C, ...) or (C,) are needed, got a 0-d tensor")
     return x, target, 0 if x.ndim == 1 else 1
@@ -87,7 +91,7 @@ def class_weights(function: str, weight: Any, x: Tensor, axis: int) -> Tensor | 
     """A factor for each class, in a shape that broadcasts with x."""
     if weight is None:
         return None
-    weight = as_tensor(function, weight)
+    weight = as_real(function, weight)
     if weight.shape != (x.shape[axis],):
         raise ShapeError(
             f"{function}: weight has shape {weight.shape}, {(x.shape[axis],)} is needed for scores "

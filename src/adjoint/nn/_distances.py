@@ -2,14 +2,16 @@
 
 from typing import Any
 
+from .._shapes import broadcast_shapes
 from .._tensor import Tensor
-from ..functions._arguments import as_axis, as_tensor, in_common_dtype, reject
-from ..functions.reductions import as_float, sum
-from ..functions.shapes import broadcast_shapes
+from ..functions._arguments import as_axis, as_number, reject
+from ..functions.reductions import sum
 from ..linalg import vector_norm
 from ..primitives.elementwise import maximum
+from ._operands import as_reals, in_common_float, in_float32
 
 
+@in_float32
 def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12, **unknown: Any) -> Tensor:
     """x over its p-norm along an axis, or over `eps` where that is larger.
 
@@ -18,11 +20,12 @@ def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12, **unkno
     """
     if unknown:
         reject("normalize", unknown)
-    x = as_float(as_tensor("normalize", x))
-    axis = as_axis("normalize", axis, x.ndim)
-    return x / maximum(vector_norm(x, axis=axis, keepdims=True, ord=p), eps)
+    x = as_reals("normalize", x)
+    axis, p = as_axis("normalize", axis, x.ndim), as_number("normalize", "p", p)
+    return unit(x, p, axis, as_number("normalize", "eps", eps))
 
 
+@in_float32
 def cosine_similarity(x1: Any, x2: Any, axis: int = 1, eps: float = 1e-8, **unknown: Any) -> Tensor:
     """The cosine of the angle between vectors along an axis; norms count as at least `eps`.
 
@@ -31,16 +34,21 @@ def cosine_similarity(x1: Any, x2: Any, axis: int = 1, eps: float = 1e-8, **unkn
     """
     if unknown:
         reject("cosine_similarity", unknown)
-    first, second = map(as_float, in_common_dtype("cosine_similarity", x1, x2))
-    ndim = len(broadcast_shapes(first.shape, second.shape))
-    axis = as_axis("cosine_similarity", axis, ndim) - ndim
-    return sum(unit(first, axis, eps) * unit(second, axis, eps), axis)
+    return cosine("cosine_similarity", x1, x2, axis, eps)
 
 
-def unit(x: Tensor, axis: int, eps: float) -> Tensor:
-    return x / maximum(vector_norm(x, axis=axis, keepdims=True), eps)
+def cosine(function: str, x1: Any, x2: Any, axis: int, eps: float) -> Tensor:
+    first, second = in_common_float(function, x1, x2)
+    ndim = len(broadcast_shapes(function, [first.shape, second.shape]))
+    axis, eps = as_axis(function, axis, ndim) - ndim, as_number(function, "eps", eps)
+    return sum(unit(first, 2.0, axis, eps) * unit(second, 2.0, axis, eps), axis)
 
 
+def unit(x: Tensor, p: float, axis: int, eps: float) -> Tensor:
+    return x / maximum(vector_norm(x, axis=axis, keepdims=True, ord=p), eps)
+
+
+@in_float32
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdims: bool = False, **unknown: Any
 ) -> Tensor:
@@ -51,5 +59,14 @@ def pairwise_distance(
     """
     if unknown:
         reject("pairwise_distance", unknown)
-    first, second = map(as_float, in_common_dtype("pairwise_distance", x1, x2))
-    return vector_norm(first - second + eps, axis=-1, keepdims=keepdims, ord=p)
+    return distance("pairwise_distance", x1, x2, p, eps, keepdims)
+
+
+def distance(
+    function: str, x1: Any, x2: Any, p: float, eps: float, keepdims: bool = False
+) -> Tensor:
+    first, second = in_common_float(function, x1, x2)
+    shape = broadcast_shapes(function, [first.shape, second.shape])
+    axis, p = as_axis(function, -1, len(shape)), as_number(function, "p", p)
+    apart = first - second + as_number(function, "eps", eps)
+    return vector_norm(apart, axis=axis, keepdims=keepdims, ord=p)

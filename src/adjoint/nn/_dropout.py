@@ -6,9 +6,10 @@ from typing import Any
 from .. import random
 from .._errors import ArgumentError, ShapeError
 from .._tensor import Tensor
-from ..functions._arguments import as_tensor
-from ..functions.reductions import as_float
+from ..functions._arguments import as_number
+from ..functions.elementwise import positive
 from ..primitives.elementwise import where
+from ._operands import as_reals, in_float32
 
 # What selu goes to for large negative numbers: alpha_dropout puts that in place of zeros.
 SELU_LIMIT = -1.7580993408473766
@@ -21,8 +22,8 @@ def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
     >>> abs(ad.mean(x).item() - 1) < 0.1
     True
     """
-    x = checked("dropout", x, p)
-    return dropped(x, x.shape, p) if training and p else x
+    x, p = as_reals("dropout", x), as_probability("dropout", "p", p)
+    return dropped(x, x.shape, p) if training and p else positive(x)
 
 
 def dropout1d(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
@@ -53,15 +54,16 @@ def dropout3d(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
     return channels_dropped("dropout3d", 3, x, p, training)
 
 
+@in_float32
 def alpha_dropout(x: Any, p: float = 0.5, training: bool = False) -> Tensor:
     """Dropout for selu networks: mean 0 and variance 1 stay.
 
     >>> ad.nn.functional.alpha_dropout(ad.ones(3))
     tensor([1., 1., 1.])
     """
-    x = checked("alpha_dropout", x, p)
+    x, p = as_reals("alpha_dropout", x), as_probability("alpha_dropout", "p", p)
     if not training or not p:
-        return x
+        return positive(x)
     if p == 1:
         return where(False, x, 0)
     scale = 1 / math.sqrt((1 - p) * (1 + p * SELU_LIMIT**2))
@@ -69,21 +71,24 @@ def alpha_dropout(x: Any, p: float = 0.5, training: bool = False) -> Tensor:
     return kept * scale - scale * p * SELU_LIMIT
 
 
-def checked(function: str, x: Any, p: float) -> Tensor:
+def as_probability(function: str, name: str, value: Any) -> float:
+    p = as_number(function, name, value)
     if not 0 <= p <= 1:
-        raise ArgumentError(f"{function}: p={p} isn't a probability")
-    return as_float(as_tensor(function, x))
+        raise ArgumentError(f"{function}: {name}={value} isn't a probability")
+    return p
 
 
 def channels_dropped(function: str, count: int, x: Any, p: float, training: bool) -> Tensor:
-    x = checked(function, x, p)
+    x, p = as_reals(function, x), as_probability(function, "p", p)
     if x.ndim not in (count + 1, count + 2):
         raise ShapeError(
             f"{function}: (N, C, ...) or (C, ...) with {count} spatial axes is needed, got shape "
             f"{x.shape}"
         )
     channels = x.shape[:-count]
-    return dropped(x, (*channels, *(1 for _ in range(count))), p) if training and p else x
+    if not training or not p:
+        return positive(x)
+    return dropped(x, (*channels, *(1 for _ in range(count))), p)
 
 
 def dropped(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:

@@ -7,8 +7,10 @@ from .._errors import ArgumentError, ShapeError
 from .._tensor import Tensor
 from ..functions._arguments import as_integer, as_tensor
 from ..functions.arrangement import pad as padded
+from ..functions.elementwise import positive
 from ..functions.shapes import permute_dims, reshape
 from ..primitives.shapes import slice_
+from ._operands import as_scalar
 
 # PyTorch's name, NumPy's name, and how much of the axis may be added at most.
 OWN_ELEMENTS = {"reflect": ("reflect", -1), "replicate": ("edge", None), "circular": ("wrap", 0)}
@@ -29,6 +31,8 @@ def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float | None 
     widths = by_axis(x, pad)
     if mode not in ("constant", *OWN_ELEMENTS):
         raise ArgumentError(f"pad: mode {mode!r} is none of 'constant', {list(OWN_ELEMENTS)}")
+    if not any(map(any, widths)):
+        return positive(x)
     if mode == "circular":  # what is taken away doesn't come round again
         x, widths = cropped(x, widths), without_negative(widths)
     return cropped(extended(x, without_negative(widths), mode, value), widths)
@@ -36,7 +40,9 @@ def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float | None 
 
 def extended(x: Tensor, widths: Widths, mode: str, value: float | None) -> Tensor:
     if mode == "constant":
-        return padded(x, widths, constant_values=0 if value is None else value)
+        given = 0 if value is None else value
+        number = given if x.data.dtype.kind == "c" else as_scalar("pad", "value", given)
+        return padded(x, widths, constant_values=number)
     if value is not None:
         raise ArgumentError(f"pad: value={value} goes with mode 'constant', not {mode!r}")
     name, spare = OWN_ELEMENTS[mode]

@@ -5,31 +5,41 @@ from typing import Any
 from .._dtypes import int64
 from .._errors import ArgumentError, ShapeError
 from .._modes import is_tracing
+from .._shapes import broadcasts_to
 from .._tensor import Tensor
-from ..functions._arguments import as_integer, as_tensor
+from ..functions._arguments import as_integer, as_tensor, in_common_dtype
 from ..functions.contractions import matmul
 from ..functions.creation import arange
 from ..functions.elementwise import astype
-from ..functions.indexing import as_indices, take
+from ..functions.indexing import as_indices, taken
 from ..functions.reductions import any, max
 from ..functions.shapes import expand_dims, matrix_transpose, reshape
 from ..primitives.elementwise import equal, where
+from ._operands import in_float32
 
 
+@in_float32
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     """x @ weight.mT + bias: the weight is (outputs, inputs), or (inputs,) for one output.
 
     >>> ad.nn.functional.linear(ad.asarray([1.0, 2.0]), ad.asarray([[3.0, 4.0]]), ad.ones(1))
     tensor([12.])
     """
-    x, weight = as_tensor("linear", x), as_tensor("linear", weight)
+    given = (x, weight) if bias is None else (x, weight, bias)
+    x, weight, *biases = in_common_dtype("linear", *given)
     if weight.ndim not in (1, 2) or x.ndim == 0 or x.shape[-1] != weight.shape[-1]:
         raise ShapeError(
             f"linear: x of shape {x.shape} doesn't go with weight of shape {weight.shape}; "
             "(..., inputs) and (outputs, inputs) are needed"
         )
     out = matmul(x, weight if weight.ndim == 1 else matrix_transpose(weight))
-    return out if bias is None else out + bias
+    for bias in biases:
+        if not broadcasts_to(bias.shape, out.shape):
+            raise ShapeError(
+                f"linear: bias of shape {bias.shape} doesn't go with weight of shape {weight.shape}"
+            )
+        out = out + bias
+    return out
 
 
 def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
@@ -39,16 +49,17 @@ def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Tens
     tensor([[0., 0., 1.],
             [1., 0., 0.]])
     """
-    if padding_idx is None:
-        return take(weight, indices, axis=0)
     indices, weight = as_indices("embedding", indices), as_tensor("embedding", weight)
-    row = as_integer("embedding", "padding_idx", padding_idx)
-    count = weight.shape[0] if weight.ndim else 0
+    if not weight.ndim:
+        raise ShapeError("embedding: weight must have rows, got a 0-d tensor")
+    rows = taken("embedding", weight, indices, 0)
+    if padding_idx is None:
+        return rows
+    row, count = as_integer("embedding", "padding_idx", padding_idx), weight.shape[0]
     if not -count <= row < count:
         raise ArgumentError(
             f"embedding: padding_idx {row} is out of range for weight of shape {weight.shape}"
         )
-    rows = take(weight, indices, axis=0)
     is_padding = equal(indices, row % count)
     is_padding = reshape(is_padding, (*indices.shape, *(1 for _ in weight.shape[1:])))
     return where(is_padding, rows.detach(), rows)
@@ -63,7 +74,7 @@ def one_hot(x: Any, num_classes: int = -1) -> Tensor:
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    x = as_indices("one_hot", x)
+    x = astype(as_indices("one_hot", x), int64, copy=False)
     classes = as_integer("one_hot", "num_classes", num_classes)
     if classes < 0:
         if not x.size:
@@ -75,5 +86,5 @@ def one_hot(x: Any, num_classes: int = -1) -> Tensor:
             raise ArgumentError(
                 f"one_hot: indices from 0 to {classes - 1} are needed, got {x[wrong][0].item()}"
             )
-    found = equal(expand_dims(x, x.ndim), arange(classes, dtype=x.dtype, device=x.device))
+    found = equal(expand_dims(x, x.ndim), arange(classes, device=x.device))
     return astype(found, int64)

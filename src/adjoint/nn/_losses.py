@@ -7,11 +7,11 @@ import numpy as np
 
 from .._errors import ArgumentError, ShapeError
 from .._modes import is_tracing
-from .._shapes import broadcasts_to
+from .._shapes import broadcast_shapes, broadcasts_to
 from .._tensor import Tensor
-from ..functions._arguments import as_tensor, in_common_dtype
+from ..functions._arguments import as_number, as_real, in_common_dtype
 from ..functions.elementwise import softplus
-from ..functions.reductions import any, as_float, sum
+from ..functions.reductions import any, sum
 from ..functions.shapes import expand_dims
 from ..primitives.elementwise import (
     abs,
@@ -25,10 +25,12 @@ from ..primitives.elementwise import (
     square,
     where,
 )
-from ._distances import cosine_similarity, pairwise_distance
+from ._distances import cosine, distance
+from ._operands import in_common_float, in_float32
 from ._reduction import check_reduction, operands, reduced
 
 
+@in_float32
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     """The squared difference.
 
@@ -40,6 +42,7 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     return reduced(square(x - target), reduction)
 
 
+@in_float32
 def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     """The absolute difference.
 
@@ -51,6 +54,7 @@ def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     return reduced(abs(x - target), reduction)
 
 
+@in_float32
 def huber_loss(x: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """Half the squared difference up to `delta`, and from there on a straight line.
 
@@ -58,12 +62,14 @@ def huber_loss(x: Any, target: Any, reduction: str = "mean", delta: float = 1.0)
     tensor(1.5)
     """
     check_reduction("huber_loss", reduction)
+    delta = as_number("huber_loss", "delta", delta)
     if not delta > 0:
         raise ArgumentError(f"huber_loss: delta={delta} must be above 0")
     x, target = operands("huber_loss", x, target)
     return reduced(bent(x - target, delta), reduction)
 
 
+@in_float32
 def smooth_l1_loss(x: Any, target: Any, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """The absolute difference, rounded off below `beta`: huber_loss / beta.
 
@@ -71,6 +77,7 @@ def smooth_l1_loss(x: Any, target: Any, *, reduction: str = "mean", beta: float 
     tensor(1.5)
     """
     check_reduction("smooth_l1_loss", reduction)
+    beta = as_number("smooth_l1_loss", "beta", beta)
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss: beta={beta} must not be negative")
     x, target = operands("smooth_l1_loss", x, target)
@@ -84,6 +91,7 @@ def bent(difference: Tensor, delta: float) -> Tensor:
     return where(size < delta, 0.5 * square(difference), delta * (size - 0.5 * delta))
 
 
+@in_float32
 def binary_cross_entropy(
     x: Any, target: Any, weight: Any = None, *, reduction: str = "mean"
 ) -> Tensor:
@@ -112,6 +120,7 @@ def bounded_log(x: Tensor) -> Tensor:
     return where(zero, -100, maximum(logs, -100))
 
 
+@in_float32
 def binary_cross_entropy_with_logits(
     x: Any,
     target: Any,
@@ -133,8 +142,8 @@ def binary_cross_entropy_with_logits(
     x, target = operands(function, x, target)
     positive = softplus(-x)
     if pos_weight is not None:
-        pos_weight = fitting(function, "pos_weight", pos_weight, x)
-        positive = positive * ((pos_weight - 1) * target + 1)
+        factor = fitting(function, "pos_weight", pos_weight, x)
+        positive = positive * ((factor - 1) * target + 1)
     return reduced(weighted(function, (1 - target) * x + positive, weight), reduction)
 
 
@@ -143,7 +152,8 @@ def weighted(function: str, losses: Tensor, weight: Any) -> Tensor:
 
 
 def fitting(function: str, name: str, value: Any, x: Tensor) -> Tensor:
-    value = as_tensor(function, value)
+    """A factor for x, in the dtype that both promote to."""
+    value = as_real(function, in_common_dtype(function, x, value)[1])
     if not broadcasts_to(value.shape, x.shape):
         raise ShapeError(
             f"{function}: {name} of shape {value.shape} doesn't broadcast to x's {x.shape}"
@@ -151,6 +161,7 @@ def fitting(function: str, name: str, value: Any, x: Tensor) -> Tensor:
     return value
 
 
+@in_float32
 def kl_div(x: Any, target: Any, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """The divergence of log-probabilities x from probabilities: target * (log(target) - x).
 
@@ -176,6 +187,7 @@ def kl_div(x: Any, target: Any, *, reduction: str = "mean", log_target: bool = F
     return sum(losses) / x.shape[0]
 
 
+@in_float32
 def poisson_nll_loss(
     x: Any,
     target: Any,
@@ -192,6 +204,7 @@ def poisson_nll_loss(
     """
     check_reduction("poisson_nll_loss", reduction)
     x, target = operands("poisson_nll_loss", x, target)
+    eps = as_number("poisson_nll_loss", "eps", eps)
     losses = exp(x) - target * x if log_input else x - target * log(x + eps)
     if full:
         large = target > 1
@@ -201,6 +214,7 @@ def poisson_nll_loss(
     return reduced(losses, reduction)
 
 
+@in_float32
 def gaussian_nll_loss(
     x: Any,
     target: Any,
@@ -220,7 +234,8 @@ def gaussian_nll_loss(
     """
     check_reduction("gaussian_nll_loss", reduction)
     x, target = operands("gaussian_nll_loss", x, target)
-    var = as_float(as_tensor("gaussian_nll_loss", var))
+    x, target, var = in_common_float("gaussian_nll_loss", x, target, var)
+    eps = as_number("gaussian_nll_loss", "eps", eps)
     if var.ndim == x.ndim - 1 and var.shape == x.shape[:-1]:
         var = expand_dims(var, -1)
     if not broadcasts_to(var.shape, x.shape):
@@ -234,6 +249,7 @@ def gaussian_nll_loss(
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
 
 
+@in_float32
 def hinge_embedding_loss(
     x: Any, target: Any, margin: float = 1.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -244,11 +260,13 @@ def hinge_embedding_loss(
     """
     check_reduction("hinge_embedding_loss", reduction)
     x, target = operands("hinge_embedding_loss", x, target)
+    margin = as_number("hinge_embedding_loss", "margin", margin)
     alike = where(equal(target, -1), 0, x)
     apart = where(equal(target, 1), 0, relu(margin - x))
     return reduced(alike + apart, reduction)
 
 
+@in_float32
 def margin_ranking_loss(
     x1: Any, x2: Any, target: Any, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -259,10 +277,13 @@ def margin_ranking_loss(
     tensor(2.)
     """
     check_reduction("margin_ranking_loss", reduction)
-    x1, x2, target = in_common_dtype("margin_ranking_loss", x1, x2, target)
+    x1, x2, target = in_common_float("margin_ranking_loss", x1, x2, target)
+    broadcast_shapes("margin_ranking_loss", [x1.shape, x2.shape, target.shape])
+    margin = as_number("margin_ranking_loss", "margin", margin)
     return reduced(relu(margin - target * (x1 - x2)), reduction)
 
 
+@in_float32
 def cosine_embedding_loss(
     x1: Any, x2: Any, target: Any, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -273,18 +294,20 @@ def cosine_embedding_loss(
     tensor(0.4)
     """
     check_reduction("cosine_embedding_loss", reduction)
-    target = as_tensor("cosine_embedding_loss", target)
-    cosine = cosine_similarity(x1, x2, axis=-1)
-    if target.shape != cosine.shape:
+    target = as_real("cosine_embedding_loss", target)
+    margin = as_number("cosine_embedding_loss", "margin", margin)
+    similarity = cosine("cosine_embedding_loss", x1, x2, -1, 1e-8)
+    if target.shape != similarity.shape:
         raise ShapeError(
-            f"cosine_embedding_loss: a target for each pair is needed: shape {cosine.shape}, got "
-            f"{target.shape}"
+            "cosine_embedding_loss: a target for each pair is needed: shape "
+            f"{similarity.shape}, got {target.shape}"
         )
-    alike = where(equal(target, 1), 1 - cosine, 0)
-    apart = where(equal(target, -1), relu(cosine - margin), 0)
+    alike = where(equal(target, 1), 1 - similarity, 0)
+    apart = where(equal(target, -1), relu(similarity - margin), 0)
     return reduced(alike + apart, reduction)
 
 
+@in_float32
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,
@@ -305,8 +328,11 @@ def triplet_margin_loss(
     tensor(0.5)
     """
     check_reduction("triplet_margin_loss", reduction)
-    near = pairwise_distance(anchor, positive, p, eps)
-    far = pairwise_distance(anchor, negative, p, eps)
+    function = "triplet_margin_loss"
+    anchor, positive, negative = in_common_float(function, anchor, positive, negative)
+    margin = as_number(function, "margin", margin)
+    near = distance(function, anchor, positive, p, eps)
+    far = distance(function, anchor, negative, p, eps)
     if swap:
-        far = minimum(far, pairwise_distance(positive, negative, p, eps))
+        far = minimum(far, distance(function, positive, negative, p, eps))
     return reduced(relu(margin + near - far), reduction)

@@ -6,20 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from .._dtypes import float16, float32
 from .._errors import ArgumentError, ShapeError
 from .._modes import no_grad
 from .._tensor import Tensor
-from ..functions._arguments import as_integer, as_shape, as_tensor
+from ..functions._arguments import as_integer, as_number, as_real, as_shape
 from ..functions.elementwise import astype
-from ..functions.reductions import as_float, mean
+from ..functions.reductions import mean
 from ..functions.shapes import reshape
 from ..primitives import normalization
 from ..primitives.elementwise import sqrt
+from ._operands import as_reals, in_float32, narrowed, widened
 
 Shape = int | Sequence[int]
 
 
+@in_float32
 def layer_norm(
     x: Any, normalized_shape: Shape, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
@@ -31,25 +32,28 @@ def layer_norm(
     """
     x, shape, axes = last_axes("layer_norm", x, normalized_shape)
     check_parameters("layer_norm", shape, weight=weight, bias=bias)
+    eps = as_number("layer_norm", "eps", eps)
     return scaled(standardized(x, axes, eps)[0], weight, bias)
 
 
+@in_float32
 def rms_norm(
     x: Any, normalized_shape: Shape, weight: Any = None, eps: float | None = None
 ) -> Tensor:
     """x over the root of the mean of its squares over the last axes, times `weight`.
 
-    `eps` is added to that mean; the smallest step from 1 of x's dtype if None.
+    `eps` is added to that mean; if None, the smallest step from 1 (float16 counts as float32).
 
     >>> ad.nn.functional.rms_norm(ad.asarray([1.0, 7.0]), 2)
     tensor([0.2, 1.4])
     """
     x, shape, axes = last_axes("rms_norm", x, normalized_shape)
     check_parameters("rms_norm", shape, weight=weight)
-    eps = float(np.finfo(x.data.dtype).eps) if eps is None else eps
+    eps = float(np.finfo(x.data.dtype).eps) if eps is None else as_number("rms_norm", "eps", eps)
     return scaled(standardized(x, axes, eps, center=False)[0], weight, None)
 
 
+@in_float32
 def group_norm(
     x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
@@ -68,9 +72,10 @@ def group_norm(
             f"{x.shape}"
         )
     check_parameters("group_norm", (channels,), weight=weight, bias=bias)
+    eps = as_number("group_norm", "eps", eps)
     grouped = reshape(x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups))
     out = reshape(standardized(grouped, (2,), eps)[0], x.shape)
-    return scaled(out, per_channel(x, weight), per_channel(x, bias))
+    return scaled_channels(out, weight, bias)
 
 
 def batch_norm(
@@ -99,6 +104,8 @@ def batch_norm(
     shape = (x.shape[1],)
     statistics = {"running_mean": running_mean, "running_var": running_var}
     check_parameters("batch_norm", shape, weight=weight, bias=bias, **statistics)
+    eps = as_number("batch_norm", "eps", eps)
+    momentum = as_number("batch_norm", "momentum", momentum)
     if not training:
         return with_running("batch_norm", x, running_mean, running_var, weight, bias, eps)
     axes = (0, *range(2, x.ndim))
@@ -108,10 +115,10 @@ def batch_norm(
             f"batch_norm: more than one value per channel is needed in training, got shape "
             f"{x.shape}"
         )
-    out, centre, var = standardized(x, axes, eps)
+    out, centre, var = standardized(widened(x), axes, eps)
     move(running_mean, reshape(centre, shape), momentum)
     move(running_var, reshape(var, shape), momentum, count / (count - 1))
-    return scaled(out, per_channel(x, weight), per_channel(x, bias))
+    return narrowed(scaled_channels(out, weight, bias), x, weight, bias)
 
 
 def instance_norm(
@@ -136,6 +143,8 @@ def instance_norm(
     shape = (x.shape[1],)
     statistics = {"running_mean": running_mean, "running_var": running_var}
     check_parameters("instance_norm", shape, weight=weight, bias=bias, **statistics)
+    eps = as_number("instance_norm", "eps", eps)
+    momentum = as_number("instance_norm", "momentum", momentum)
     if not use_input_stats:
         return with_running("instance_norm", x, running_mean, running_var, weight, bias, eps)
     count = math.prod(x.shape[2:])
@@ -144,24 +153,17 @@ def instance_norm(
             f"instance_norm: more than one value per channel and sample is needed, got shape "
             f"{x.shape}"
         )
-    out, centre, var = standardized(x, tuple(range(2, x.ndim)), eps)
-    with no_grad():
-        move(running_mean, mean(reshape(centre, x.shape[:2]), 0), momentum)
-        move(running_var, mean(reshape(var, x.shape[:2]), 0), momentum, count / (count - 1))
-    return scaled(out, per_channel(x, weight), per_channel(x, bias))
+    out, centre, var = standardized(widened(x), tuple(range(2, x.ndim)), eps)
+    move(running_mean, mean(reshape(centre.detach(), x.shape[:2]), 0), momentum)
+    move(running_var, mean(reshape(var.detach(), x.shape[:2]), 0), momentum, count / (count - 1))
+    return narrowed(scaled_channels(out, weight, bias), x, weight, bias)
 
 
 def standardized(
     x: Tensor, axes: tuple[int, ...], eps: float, center: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """x with mean 0 and variance 1 over axes, and the statistics it had.
-
-    Half precision is too narrow for a variance: its statistics are float32.
-    """
-    if x.data.dtype != float16.dtype:
-        return normalization.standardize(x, axis=axes, eps=float(eps), center=center)
-    out, *statistics = standardized(astype(x, float32), axes, eps, center)
-    return astype(out, float16), statistics[0], statistics[1]
+    """x with mean 0 and variance 1 over axes, and the statistics it had."""
+    return normalization.standardize(x, axis=axes, eps=eps, center=center)
 
 
 def scaled(x: Tensor, weight: Any, bias: Any) -> Tensor:
@@ -169,6 +171,12 @@ def scaled(x: Tensor, weight: Any, bias: Any) -> Tensor:
     return x if bias is None else x + bias
 
 
+def scaled_channels(x: Tensor, weight: Any, bias: Any) -> Tensor:
+    """x (N, C, ...) times a weight for each channel, plus a bias; float16 is widened."""
+    return scaled(x, per_channel(x, widened(weight)), per_channel(x, widened(bias)))
+
+
+@in_float32
 def with_running(
     function: str,
     x: Tensor,
@@ -200,7 +208,7 @@ def last_axes(
     function: str, x: Any, normalized_shape: Shape
 ) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]]:
     """The tensor, the shape of its last axes, and these axes."""
-    x = as_float(as_tensor(function, x))
+    x = as_reals(function, x)
     shape = as_shape(function, normalized_shape)
     if not shape or x.shape[-len(shape) :] != shape:
         raise ShapeError(
@@ -210,7 +218,7 @@ def last_axes(
 
 
 def channelled(function: str, x: Any) -> Tensor:
-    x = as_float(as_tensor(function, x))
+    x = as_reals(function, x)
     if x.ndim < 2:
         raise ShapeError(f"{function}: (N, C, ...) is needed, got shape {x.shape}")
     return x
@@ -218,7 +226,7 @@ def channelled(function: str, x: Any) -> Tensor:
 
 def check_parameters(function: str, shape: tuple[int, ...], **parameters: Any) -> None:
     for name, value in parameters.items():
-        if value is not None and (found := as_tensor(function, value).shape) != shape:
+        if value is not None and (found := as_real(function, value).shape) != shape:
             raise ShapeError(f"{function}: {name} has shape {found}, {shape} is needed")
 
 

@@ -14,6 +14,7 @@ from ..functions.shapes import reshape
 from ..primitives.indexing import index, scatter
 from ..primitives.shapes import pad, slice_
 from ..primitives.windows import window_count
+from ._operands import in_float32
 
 FLAT = (slice(None), slice(None), "array")
 
@@ -39,6 +40,7 @@ def unfold(
     return unbatched(reshape(columns, shape), single)
 
 
+@in_float32
 def fold(
     x: Any,
     output_size: Any,

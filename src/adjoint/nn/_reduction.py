@@ -4,13 +4,13 @@ from typing import Any
 
 from .._errors import ArgumentError, ShapeError
 from .._tensor import Tensor
-from ..functions._arguments import in_common_dtype
-from ..functions.reductions import as_float, mean, sum
+from ..functions.reductions import mean, sum
+from ._operands import in_common_float
 
 
 def operands(function: str, x: Any, target: Any) -> tuple[Tensor, Tensor]:
     """Float tensors of one dtype and one shape: broadcasting here is nearly always a mistake."""
-    first, second = map(as_float, in_common_dtype(function, x, target))
+    first, second = in_common_float(function, x, target)
     if first.shape != second.shape:
         raise ShapeError(
             f"{function}: x has shape {first.shape}, the target {second.shape}; they must be equal "

@@ -8,14 +8,15 @@ import numpy as np
 
 from .._errors import ArgumentError, ShapeError
 from .._tensor import Tensor
-from ..functions._arguments import as_tensor
+from ..functions._arguments import as_number
 from ..functions._windows import per_axis
 from ..functions.creation import asarray
+from ..functions.elementwise import positive
 from ..functions.indexing import take
 from ..functions.pooling import adaptive_average
-from ..functions.reductions import as_float
 from ..functions.shapes import reshape
 from ..primitives.elementwise import add
+from ._operands import as_reals, in_float32
 
 # Modes that belong to a number of spatial axes; the others go with any.
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
@@ -23,6 +24,7 @@ SHARPNESS = -0.75  # of cubic interpolation, as PyTorch and OpenCV have it
 Taps = list[tuple[np.ndarray, np.ndarray | None]]
 
 
+@in_float32
 def interpolate(
     x: Any,
     size: Any = None,
@@ -38,9 +40,9 @@ def interpolate(
     >>> ad.nn.functional.interpolate(ad.asarray([[[1.0, 3.0]]]), 4, mode="linear")
     tensor([[[1. , 1.5, 2.5, 3. ]]])
     """
-    x = as_float(as_tensor("interpolate", x))
+    x = as_reals("interpolate", x)
     count = x.ndim - 2
-    if count not in LINEAR or not x.size:
+    if count not in LINEAR or 0 in x.shape[2:]:
         raise ShapeError(
             f"interpolate: images (N, C, ...) of 1, 2 or 3 spatial axes are needed, got {x.shape}"
         )
@@ -48,10 +50,12 @@ def interpolate(
     out, factors = wanted_size(x.shape[2:], size, scale_factor)
     if mode == "area":
         return adaptive_average("interpolate", count, x, out)
+    images = positive(x)
     for axis, (n, factor) in enumerate(zip(out, factors, strict=True), 2):
-        if n != x.shape[axis] or factor != 1:
-            x = resized(x, axis, taps(mode, x.shape[axis], n, factor, bool(align_corners)))
-    return x
+        if n != x.shape[axis] or (factor != 1 and mode not in LINEAR.values()):
+            neighbours = taps(mode, x.shape[axis], n, factor, bool(align_corners))
+            images = resized(images, axis, neighbours)
+    return images
 
 
 def check_mode(mode: str, count: int, align_corners: bool | None) -> None:
@@ -75,8 +79,12 @@ def wanted_size(
     if size is not None:
         out = per_axis("interpolate", "size", size, count, 1)
         return out, tuple(n / m for n, m in zip(spatial, out, strict=True))
-    given = scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * count
-    if len(given) != count or not all(isinstance(s, (int, float)) and s > 0 for s in given):
+    several = isinstance(scale_factor, (tuple, list))
+    given = [
+        as_number("interpolate", "scale_factor", s)
+        for s in (scale_factor if several else (scale_factor,) * count)
+    ]
+    if len(given) != count or not all(s > 0 for s in given):
         raise ArgumentError(
             f"interpolate: scale_factor must be a positive number, or {count} of them, got "
             f"{scale_factor!r}"

@@ -1,4 +1,8 @@
-"""Functions of neural networks, under PyTorch's names and with its semantics, but `axis=`."""
+"""Functions of neural networks, under PyTorch's names and with its semantics, but `axis=`.
+
+They are the functions and ops of the layers below, and compositions of these; a few also need
+random and linalg, which are in the same layer as nn.
+"""
 
 from ..functions.convolution import conv1d as conv1d
 from ..functions.convolution import conv2d as conv2d

@@ -7,7 +7,7 @@ import numpy as np
 
 from .blas import axpy
 from .erf import erf
-from .table import KERNELS, kernel, refuse_complex
+from .table import KERNELS, floats_only, kernel, refuse_complex, wide
 
 
 def of_reals(compare: Callable) -> Callable:
@@ -107,27 +107,29 @@ def silu(x):
 
 @kernel
 def gelu(x):
-    refuse_complex(x)
-    out = erf(x * x.dtype.type(math.sqrt(0.5)))
+    floats_only(x)
+    y = x.astype(wide(x.dtype), copy=False)
+    out = erf(y * y.dtype.type(math.sqrt(0.5)))
     out += 1
-    out *= x
+    out *= y
     out *= 0.5
-    return out
+    return out.astype(x.dtype, copy=False)
 
 
 @kernel
 def gelu_tanh(x):
-    refuse_complex(x)
-    out = x * x
+    floats_only(x)
+    y = x.astype(wide(x.dtype), copy=False)
+    out = y * y
     out *= 0.044715
     out += 1
-    out *= x
+    out *= y
     out *= math.sqrt(2 / math.pi)
     out = np.tanh(out)
     out += 1
-    out *= x
+    out *= y
     out *= 0.5
-    return out
+    return out.astype(x.dtype, copy=False)
 
 
 @kernel

@@ -2,12 +2,12 @@
 
 Below 1 erf(x) / x is a polynomial in x * x; above, exp(x * x) * (1 + 2 x) * erfc(x) is one in
 (x - 3) / (x + 3). Both are Chebyshev expansions, fitted in 60 digits; float32 needs fewer terms.
-Largest error over all x: 1 ulp in float64, 2 ulp in float32.
+Largest error over all x: 2 ulp in float64, 2.3 ulp in float32.
 """
 
 import numpy as np
 
-from .table import kernel
+from .table import floats_only, kernel, wide
 
 SINGLE_NEAR = (
     1.1283791658483509,
@@ -70,12 +70,8 @@ CHUNK = 8192  # elements that stay in the cache over all steps of a polynomial
 
 @kernel
 def erf(x: np.ndarray) -> np.ndarray:
-    if x.dtype.kind == "c":
-        raise TypeError("real numbers are needed")
-    if x.dtype.kind != "f":
-        return np.asarray(erf(x.astype(np.float64)))  # of another dtype than x: it will be promoted
-    wide = x.astype(np.float32) if x.dtype == np.float16 else x
-    flat = np.ascontiguousarray(wide).reshape(-1)
+    floats_only(x)
+    flat = np.ascontiguousarray(x, wide(x.dtype)).reshape(-1)
     out = np.empty_like(flat)
     for start in range(0, flat.size, CHUNK):
         out[start : start + CHUNK] = erf_of_chunk(flat[start : start + CHUNK])

@@ -21,6 +21,12 @@ def refuse_complex(x: np.ndarray) -> None:
         raise TypeError("real numbers are needed")
 
 
+def floats_only(x: np.ndarray) -> None:
+    """Refuse what isn't float, in kernels whose result has x's dtype: integers are cast then."""
+    if x.dtype.kind != "f":
+        raise TypeError("real numbers are needed")
+
+
 def wide(dtype):
     """The dtype to add up in: float16 has too few digits."""
     return np.float32 if dtype == np.float16 else dtype

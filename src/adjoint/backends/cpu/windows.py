@@ -14,6 +14,11 @@ Pairs = tuple[tuple[int, int], ...]
 BLOCK = 1 << 19  # elements
 
 
+def widened(x: np.ndarray) -> np.ndarray:
+    """float16 as float32: sums of products need its digits and its range, and BLAS has it."""
+    return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
 def padded(x: np.ndarray, padding: Pairs, value: float = 0) -> np.ndarray:
     """x with `value` around its spatial axes."""
     if not any(before > 0 or after > 0 for before, after in padding):
@@ -48,6 +53,11 @@ def columns(view: np.ndarray, groups: int) -> np.ndarray:
     return view.reshape(images, groups, rows, math.prod(view.shape[2 + count :]))
 
 
+def filter_matrix(w: np.ndarray, groups: int) -> np.ndarray:
+    """Filters (O, C / groups, *kernel) as matrices (groups, O / groups, C / groups * kernel)."""
+    return w.reshape(groups, w.shape[0] // groups, math.prod(w.shape[1:]))
+
+
 def by_group(g: np.ndarray, groups: int) -> np.ndarray:
     """(N, O, *size) as (N, groups, O / groups, positions)."""
     n, channels, *size = g.shape
@@ -69,24 +79,26 @@ def output_size(x_shape: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilat
 
 @kernel
 def conv(x, w, bias=None, *, stride, padding, dilation, groups):
-    kernel = w.shape[2:]
+    dtype, kernel = x.dtype, w.shape[2:]
+    x, w = widened(x), widened(w)
     size = output_size(x.shape, kernel, stride, padding, dilation)
     view = window_view(padded(x, padding), size, kernel, stride, dilation)
-    matrix = w.reshape(groups, w.shape[0] // groups, -1)
+    matrix = filter_matrix(w, groups)
     out = np.empty((x.shape[0], *matrix.shape[:2], math.prod(size)), x.dtype)
     for part in few_images(len(x), math.prod(view.shape[1:])):
         np.matmul(matrix, columns(view[part], groups), out[part])
     out = out.reshape(x.shape[0], w.shape[0], *size)
     if bias is not None:
         out += bias.reshape(-1, *(1 for _ in size))
-    return out
+    return out.astype(dtype, copy=False)
 
 
 @kernel
 def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
     """What conv's output gradient g says of its input: the columns, added back in place."""
-    kernel, size = w.shape[2:], g.shape[2:]
-    matrix = w.reshape(groups, w.shape[0] // groups, -1).swapaxes(-1, -2)
+    dtype, kernel, size = g.dtype, w.shape[2:], g.shape[2:]
+    g, w = widened(g), widened(w)
+    matrix = filter_matrix(w, groups).swapaxes(-1, -2)
     spatial = [b + n + max(a, 0) for n, (b, a) in zip(x_shape[2:], padding, strict=True)]
     out = np.zeros((*x_shape[:2], *spatial), g.dtype)
     offsets = list(product(*map(range, kernel)))
@@ -96,18 +108,19 @@ def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
         for number, offset in enumerate(offsets):
             out[part][at_offset(offset, size, stride, dilation)] += cols[:, :, number]
     inside = tuple(slice(b, b + n) for (b, _), n in zip(padding, x_shape[2:], strict=True))
-    return out[(..., *inside)]
+    return out[(..., *inside)].astype(dtype, copy=False)
 
 
 @kernel
 def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
     """What conv's output gradient g says of its weight."""
+    dtype, x, g = g.dtype, widened(x), widened(g)
     view = window_view(padded(x, padding), g.shape[2:], w_shape[2:], stride, dilation)
     out = np.zeros((groups, w_shape[0] // groups, math.prod(w_shape[1:])), g.dtype)
     for part in few_images(len(x), math.prod(view.shape[1:])):
         cols = columns(view[part], groups)
         out += np.matmul(by_group(g[part], groups), cols.swapaxes(-1, -2)).sum(axis=0)
-    return out.reshape(w_shape)
+    return out.reshape(w_shape).astype(dtype, copy=False)
 
 
 @kernel
@@ -189,7 +202,7 @@ def flat_offsets(counts: Ints, stride: Ints, padding, steps: list[int]) -> np.nd
 def window_sum(x, *, kernel, stride, padding):
     """Sums over windows, one axis after the other."""
     out = padded(x, padding)
-    out = out.astype(np.float32) if x.dtype == np.float16 else out
+    out = widened(out)
     for axis, (k, s) in enumerate(zip(kernel, stride, strict=True), 2):
         out = summed_along(out, axis, k, s)
     return out.astype(x.dtype, copy=out is x)
@@ -213,7 +226,7 @@ def summed_along(x: np.ndarray, axis: int, kernel: int, stride: int) -> np.ndarr
 @kernel
 def window_spread(x, *, shape, kernel, stride, padding):
     """What window_sum's output gradient says of its input, one axis after the other."""
-    out = x.astype(np.float32) if x.dtype == np.float16 else x
+    out = widened(x)
     places = zip(shape[2:], kernel, stride, padding, strict=True)
     for axis, (n, k, s, (before, after)) in enumerate(places, 2):
         out = spread_along(out, axis, k, s, before + n + after)
