@@ -36,6 +36,21 @@ class Numpy(Names):
 
     erf = staticmethod(np.vectorize(math.erf, otypes=[float]))
 
+    def unstack(self, x: Array, axis: int = 0) -> tuple:
+        return tuple(np.moveaxis(x, axis, 0))
+
+    def cumulative_sum(self, x: Array, axis: int = 0, include_initial: bool = False) -> Array:
+        return self.preceded(np.cumsum(x, axis), axis, 0) if include_initial else np.cumsum(x, axis)
+
+    def cumulative_prod(self, x: Array, axis: int = 0, include_initial: bool = False) -> Array:
+        return (
+            self.preceded(np.cumprod(x, axis), axis, 1) if include_initial else np.cumprod(x, axis)
+        )
+
+    def preceded(self, x: Array, axis: int, value: float) -> Array:
+        first = np.full_like(np.take(x, [0], axis), value)
+        return np.concatenate([first, x], axis)
+
     def sigmoid(self, x: Array) -> Array:
         return 1 / (1 + np.exp(-x))
 

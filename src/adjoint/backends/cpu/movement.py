@@ -46,7 +46,7 @@ def concat(*xs, axis):
 def pad(x, *, pad_width, value):
     shape = tuple(before + n + after for n, (before, after) in zip(x.shape, pad_width, strict=True))
     inside = tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, pad_width, strict=True))
-    out = np.full(shape, value, x.dtype)
+    out = np.full(shape, np.array(value, x.dtype))
     out[inside] = x
     return out
 
