@@ -860,7 +860,7 @@ class State(NamedTuple):
 
     @classmethod
     def of(cls, x: ad.Tensor) -> "State":
-        return cls(mode.word, mode.trace, x.data, x.node, x._grad, ad.random.state.data)
+        return cls(mode.word, mode.trace, x.data, x.node, x._grad, ad.random.default._state.data)
 
 
 def same(before: State, after: State) -> bool:

@@ -93,7 +93,7 @@ class Model:
         return loss
 
     def state(self) -> tuple:
-        return self.w, self.b, self.v, self.velocity, ad.random.state
+        return self.w, self.b, self.v, self.velocity, ad.random.default._state
 
 
 def test_a_training_step_replays_with_its_updates() -> None:
@@ -184,7 +184,7 @@ def test_random_numbers_move_on_from_replay_to_replay() -> None:
 
 def test_tracing_changes_nothing() -> None:
     w = ad.tensor([1.0, 2.0], requires_grad=True)
-    data, node, before = w.data, w.node, ad.random.state.numpy().copy()
+    data, node, before = w.data, w.node, ad.random.default._state.numpy().copy()
 
     def work():
         (w * ad.random.uniform((2,))).sum().backward()
@@ -193,14 +193,14 @@ def test_tracing_changes_nothing() -> None:
 
     ad.trace(work)
     assert w.data is data and w.node is node and w.grad is None
-    np.testing.assert_array_equal(ad.random.state.numpy(), before)
+    np.testing.assert_array_equal(ad.random.default._state.numpy(), before)
     assert mode.trace is None and mode.word == 1
 
 
 def test_an_error_inside_a_trace_restores_everything() -> None:
     w = ad.tensor([1.0, 2.0], requires_grad=True)
     outside = (w * w).sum()
-    data, node, before = w.data, w.node, ad.random.state.numpy().copy()
+    data, node, before = w.data, w.node, ad.random.default._state.numpy().copy()
 
     def broken():
         with ad.no_grad():
@@ -212,7 +212,7 @@ def test_an_error_inside_a_trace_restores_everything() -> None:
     with pytest.raises(KeyError, match="mine"):
         ad.trace(broken)
     assert w.data is data and w.node is node and w.grad is None
-    np.testing.assert_array_equal(ad.random.state.numpy(), before)
+    np.testing.assert_array_equal(ad.random.default._state.numpy(), before)
     assert mode.trace is None and mode.word == 1
     outside.backward()
     np.testing.assert_array_equal(w.grad.numpy(), [2, 4])

@@ -73,9 +73,6 @@ FUNCTIONS = (
     uniform,
 )
 
-# The global generator's own tensor, which every draw changes; `get_state` gives one that stays.
-state = default._state
-
 
 def seed(n: int) -> None:
     """Start the global generator anew, from a number of up to 64 bits.
