@@ -4,43 +4,22 @@ An elementwise op is one line: `unary("exp", np.exp)`, or `unary("log", np.log, 
 domain isn't all numbers.
 """
 
+import importlib
 import math
+import pkgutil
 from collections.abc import Callable
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from adjoint import primitives
 from adjoint.op import Op
-from adjoint.primitives import (
-    activations,
-    contractions,
-    conversions,
-    creation,
-    elementwise,
-    factorizations,
-    fourier,
-    indexing,
-    normalization,
-    reductions,
-    shapes,
-    windows,
-)
 
-MODULES = (
-    activations,
-    contractions,
-    conversions,
-    creation,
-    elementwise,
-    factorizations,
-    fourier,
-    indexing,
-    normalization,
-    reductions,
-    shapes,
-    windows,
-)
+MODULES = [
+    importlib.import_module(module.name)
+    for module in pkgutil.iter_modules(primitives.__path__, "adjoint.primitives.")
+]
 CALLS: dict[str, Callable] = {
     call.op.name: call
     for module in MODULES

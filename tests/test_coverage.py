@@ -51,6 +51,7 @@ def documented() -> list[doctest.DocTest]:
 
 @pytest.mark.parametrize("test", documented(), ids=lambda t: t.name)
 def test_documentation(test: doctest.DocTest) -> None:
+    ad.random.seed(0)
     flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
     assert doctest.DocTestRunner(optionflags=flags).run(test).failed == 0
 

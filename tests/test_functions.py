@@ -693,3 +693,11 @@ def test_large_tensors_are_sorted_as_stably_as_small_ones(dtype: str, wide: bool
         np.testing.assert_array_equal(ad.topk(t, k).indices.numpy(), down[:, :k])
         np.testing.assert_array_equal(ad.topk(t, k, largest=False).indices.numpy(), order[:, :k])
     np.testing.assert_array_equal(ad.sort(t).numpy(), np.take_along_axis(x, order, 1))
+
+
+def test_a_square_in_a_rule_is_compiled() -> None:
+    cube = ad.op.elementwise("a_cube", x=lambda g, x: 3 * g * x**2, forward=lambda x: x**2 * x)
+    assert cube.op.plan((True,)).compiled is not None  # type: ignore[attr-defined]
+    x = leaf([2.0])
+    cube(x).sum().backward()
+    close(x.grad, [12.0])

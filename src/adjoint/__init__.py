@@ -78,8 +78,9 @@ from .functions.elementwise import (
     softplus,
 )
 from .functions.indexing import gather, index_select, nonzero, scatter_add, take, take_along_axis
-from .functions.interchange import NamespaceInfo as __array_namespace_info__
-from .functions.interchange import devices, from_dlpack
+from .functions.inspection import NamespaceInfo as __array_namespace_info__
+from .functions.inspection import devices
+from .functions.interchange import from_dlpack
 from .functions.reductions import (
     all,
     any,

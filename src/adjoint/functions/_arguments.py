@@ -128,8 +128,8 @@ def foreign_array(obj: Any) -> np.ndarray:
     try:
         by_dlpack = hasattr(obj, "__dlpack__") and not hasattr(obj, "__array__")
         array = np.from_dlpack(obj) if by_dlpack else np.asarray(obj)
-    except Exception as error:
-        raise ArgumentError(f"asarray: {type(obj).__name__} can't be converted: {error}") from None
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise ArgumentError(f"asarray: {type(obj).__name__} can't be converted: {error}") from error
     if array.dtype.kind not in "biufc":
         raise DTypeError(f"asarray: {type(obj).__name__} of {array.dtype} isn't numeric data")
     return array

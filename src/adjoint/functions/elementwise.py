@@ -59,8 +59,10 @@ def extremes(*dtypes: DType) -> tuple[Any, Any]:
 
 def power(x: Tensor, y: Any) -> Tensor:
     """x ** y; squares are frequent, and have an op of their own."""
-    squares = type(y) in (int, float) and y == 2 and x.data.dtype.kind == "f"
-    return square(x) if squares else pow(x, y)
+    if type(y) not in (int, float) or y != 2:
+        return pow(x, y)
+    is_tensor = isinstance(x, Tensor)  # in a rule that is being compiled it is an expression
+    return pow(x, y) if is_tensor and x.data.dtype.kind != "f" else square(x)
 
 
 def positive(x: Any, /) -> Tensor:

@@ -54,24 +54,9 @@ def __dir__() -> list[str]:
     return __all__
 
 
-FUNCTIONS = (
-    bernoulli,
-    beta,
-    bits,
-    categorical,
-    cauchy,
-    choice,
-    dirichlet,
-    exponential,
-    gamma,
-    gumbel,
-    integers,
-    laplace,
-    normal,
-    permutation,
-    truncated_normal,
-    uniform,
-)
+# What isn't a way to draw numbers, and so isn't bound to generators as a method.
+ABOUT_GENERATORS = {"Generator", "get_state", "seed", "set_state", "spawn"}
+FUNCTIONS = [globals()[name] for name in __all__ if name not in ABOUT_GENERATORS]
 
 
 def seed(n: int) -> None:
