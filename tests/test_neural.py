@@ -974,3 +974,15 @@ def test_names_that_both_namespaces_offer_are_the_same() -> None:
     names = "sigmoid relu softmax log_softmax logsumexp erf einsum topk where clip tanh silu gelu"
     for name in names.split():
         assert getattr(F, name) is getattr(ad, name), name
+
+
+ELSEWHERE = {
+    *"clip einsum erf logsumexp topk where".split(),  # functions of `ad`: tests/records.py
+    *"alpha_dropout dropout dropout1d dropout2d dropout3d".split(),  # random: by their own tests
+    "one_hot",  # integers in, integers out
+}
+
+
+def test_every_function_has_a_case() -> None:
+    public = {n for n, f in vars(F).items() if callable(f) and not n.startswith("_")}
+    assert public - {case.function for case in CASES} == ELSEWHERE
