@@ -631,7 +631,7 @@ for transform, shape in (("fft", (2, 3)), ("ifft", (2, 3)), ("irfft", (2, 3)), (
             x,
             transform=transform,
             lengths=(3,),
-            axes=(1,),
+            axis=(1,),
             norm="ortho",
             dtype=np.dtype("f8" if transform == "irfft" else "c16"),
             shape=shape,

@@ -233,7 +233,9 @@ EXEMPT = {
     "ones_like zeros zeros_like from_dlpack",
     "about dtypes, shapes and devices": "broadcast_shapes can_cast finfo get_default_dtype iinfo "
     "isdtype result_type set_default_dtype devices einsum_path",
-    "the machinery of gradients and traces": "gradients is_grad_enabled is_tracing trace",
+    "the machinery of gradients and traces": "checkpoint checkpoint_sequential get_default_workers "
+    "gradients is_grad_enabled is_recomputing is_tracing set_default_workers trace",
+    "transforms of functions": "grad hessian hvp jacobian jvp value_and_grad vjp vmap",
     "a copy of values, without their graph": "tensor",
 }
 

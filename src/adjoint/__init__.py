@@ -7,6 +7,8 @@ import math as _math
 from typing import Any as _Any
 
 from . import autograd, op
+from ._batch import vmap
+from ._checkpoint import checkpoint, checkpoint_sequential
 from ._dtypes import (
     DType,
     bool,
@@ -27,10 +29,18 @@ from ._dtypes import (
     uint64,
 )
 from ._errors import *  # noqa: F403
-from ._modes import detect_anomaly, enable_grad, is_grad_enabled, is_tracing, no_grad
+from ._modes import (
+    detect_anomaly,
+    enable_grad,
+    is_grad_enabled,
+    is_recomputing,
+    is_tracing,
+    no_grad,
+)
 from ._tensor import Tensor
 from ._trace import Graph, trace
-from .autograd import gradients
+from ._transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+from .autograd import get_default_workers, gradients, set_default_workers
 from .functions import hints as _hints
 from .functions import methods as _methods
 from .functions.arrangement import (
@@ -136,17 +146,20 @@ __array_api_version__ = "2025.12"
 e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
 
 _LAZY = ("fft", "linalg", "nn", "optim", "random", "testing")
+_LAZY_FUNCTIONS = {"graph": "_graphs", "memory": "_graphs"}
 
 
 def __getattr__(name: str) -> _Any:
     """Load parts that not every program needs on first use."""
     if name in _LAZY:
         return _importlib.import_module(f".{name}", __name__)
+    if name in _LAZY_FUNCTIONS:
+        return getattr(_importlib.import_module(f".{_LAZY_FUNCTIONS[name]}", __name__), name)
     raise _hints.missing("module 'adjoint'", name, _hints.FUNCTIONS)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_LAZY_FUNCTIONS})
 
 
 _INTERNAL = {"backends", "functions", "primitives"}

@@ -200,7 +200,8 @@ def coerced(op: Op, *inputs: Any, **attrs: Any) -> Any:
     if mode.word & SYMBOLIC:
         return Expr(op, inputs, attrs)
     operands = promoted(op, [as_operand(op, k, operand) for k, operand in enumerate(inputs)])
-    infer_shapes(op, operands, attrs)
+    if not mode.word & TRACE:  # a trace infers them anyway
+        infer_shapes(op, operands, attrs)
     return apply(op, operands, attrs)
 
 

@@ -12,10 +12,16 @@ GRAD, ANOMALY, TRACE, SYMBOLIC = 1, 2, 4, 8
 
 
 class Mode(threading.local):
-    """Bits of `word` say what happens to an op besides being computed; `trace` records it."""
+    """Bits of `word` say what happens to an op besides being computed; `trace` records it.
+
+    In a checkpoint's function `draws` decides where random numbers come from; `recomputing` is the
+    order number at which the function started to run again.
+    """
 
     word: int = GRAD
     trace: Any = None
+    draws: Any = None
+    recomputing: int | None = None
 
     def __init__(self) -> None:
         # IEEE results are results. np.errstate costs more than a small op, so it is set once per
@@ -107,6 +113,15 @@ def is_tracing() -> bool:
     False
     """
     return bool(mode.word & TRACE)
+
+
+def is_recomputing() -> bool:
+    """Whether a checkpoint's function is being run again in this thread, by a backward pass.
+
+    >>> ad.is_recomputing()
+    False
+    """
+    return mode.recomputing is not None
 
 
 def is_grad_enabled() -> bool:

@@ -18,6 +18,9 @@ from ._tensor import Tensor, wrap
 
 RESERVED = {"g", "i", "needs", "saved"}
 
+# How an op takes one more axis, before the others, for a batch; by kind, unless it is declared.
+BATCHING = {"elementwise": "broadcast", "reduction": "leading"}
+
 
 def parameters(function: Callable) -> tuple[str, ...]:
     code = function.__code__
@@ -54,6 +57,8 @@ class Op:
         real_valued: bool = False,
         linear: bool = False,
         dynamic_shape: bool = False,
+        random: bool = False,
+        batch: str | Callable | None = None,
         forward: Callable | None = None,
         kernels: dict[str, Callable] | None = None,
     ) -> None:
@@ -76,9 +81,12 @@ class Op:
         self.real_valued = real_valued
         self.linear = linear
         self.dynamic_shape = dynamic_shape
+        self.random = random
+        self.batch = batch or BATCHING.get(kind, "each")
         self.forward = forward
         self.own_kernels = kernels or {}
         self.arity = 0  # set where a dispatcher specialised by arity serves the op
+        self.call: Any = None  # the dispatcher, where it isn't the general one
         self.kernels = Kernels(self)
         self.plans: dict[tuple, Plan] = {}
         self._check()
@@ -88,6 +96,11 @@ class Op:
         if unknown:
             raise ArgumentError(
                 f"op {self.name}: rules for {sorted(unknown)}, but its inputs are {self.inputs}"
+            )
+        if not callable(self.batch) and self.batch not in ("broadcast", "leading", "each"):
+            raise ArgumentError(
+                f"op {self.name}: batch is a function, 'broadcast', 'leading' or 'each', got "
+                f"{self.batch!r}"
             )
         if self.rules and self.vjp:
             raise ArgumentError(f"op {self.name}: give a rule per input or a joint vjp, not both")
@@ -201,6 +214,8 @@ class Plan:
     rules with their parameter names. A `partial` plan computes fewer gradients from the same saved
     values.
     """
+
+    recomputes = False  # a checkpoint's plan does
 
     __slots__ = (
         "absent",
@@ -351,6 +366,7 @@ class Projection:
 
     single = True
     compiled = None
+    recomputes = False
 
     def __init__(self, op: Op, output: int) -> None:
         self.op = op

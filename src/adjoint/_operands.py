@@ -38,6 +38,8 @@ def promoted(op: Op, operands: list) -> list:
 
     Python scalars stay, unless there is no tensor among them that could carry the dtype.
     """
+    if of_one_float_dtype(operands):
+        return operands
     chosen = {
         k for k, x in enumerate(operands) if x is not None and op.input_name(k) in op.promotes
     }
@@ -51,6 +53,18 @@ def promoted(op: Op, operands: list) -> list:
         device = next((x.device for x in operands if isinstance(x, Tensor)), "cpu")
         return [constant(x, dtype, device) if k in chosen else x for k, x in enumerate(operands)]
     return [to_dtype(x, dtype) if k in chosen else x for k, x in enumerate(operands)]
+
+
+def of_one_float_dtype(operands: list) -> bool:
+    """Whether there is nothing to promote, which is so almost always."""
+    first = operands[0]
+    if type(first) is not Tensor or first.data.dtype.kind != "f":
+        return False
+    dtype = first.data.dtype
+    for x in operands:
+        if x.data.dtype is not dtype if type(x) is Tensor else type(x) not in (float, int):
+            return False
+    return True
 
 
 def common_dtype(name: str, operands: list) -> np.dtype:

@@ -47,7 +47,9 @@ def infer_shapes(op: Op, inputs: Any, attrs: dict) -> tuple[Shape, ...]:
         shapes = op.shape(*(named(op, name, inputs, attrs) for name in parameters(op.shape)))
         return (shapes,) if op.single_result else shapes
     if op.kind == "elementwise":
-        return (broadcast_shapes(op.name, [shape_of(x) for x in inputs]),) * len(op.results)
+        shapes = [shape_of(x) for x in inputs]
+        same = shapes.count(shapes[0]) == len(shapes)
+        return (shapes[0] if same else broadcast_shapes(op.name, shapes),) * len(op.results)
     if op.kind == "reduction":
         shape = reduced_shape(inputs[0].shape, attrs["axis"], attrs["keepdims"])
         return (shape,) * len(op.results)
@@ -67,6 +69,9 @@ def named(op: Op, name: str, inputs: Any, attrs: dict) -> Any:
 
 def infer_dtypes(op: Op, dtypes: list[np.dtype | None], attrs: dict) -> tuple[np.dtype, ...]:
     """The dtype of each result; `dtypes` has None for scalars and missing inputs."""
+    if op.dtype is None and dtypes[0] is not None and op.inputs[0] in op.promotes:
+        dtype = REAL_PART.get(dtypes[0], dtypes[0]) if op.real_valued else dtypes[0]
+        return (dtype,) * len(op.results)
     known = dict(zip(op.inputs, dtypes, strict=False))
     promoting = [dtype for name, dtype in known.items() if name in op.promotes]
     default = next((dtype for dtype in promoting if dtype is not None), None)

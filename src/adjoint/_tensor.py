@@ -21,7 +21,7 @@ from ._errors import (
     TraceError,
 )
 from ._modes import TRACE, mode
-from ._node import HookHandle, Leaf, Node, extra
+from ._node import Extra, HookHandle, Leaf, Node, extra
 
 
 class Tensor:
@@ -183,7 +183,7 @@ class Tensor:
         >>> x.grad
         tensor(60.)
         """
-        return HookHandle(extra(self._recorded("register_hook")).hooks, hook)
+        return HookHandle(registry(self._recorded("register_hook")).hooks, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[["Tensor"], None]) -> HookHandle:
         """Call `hook` with this leaf once per backward, after its `.grad` has been set."""
@@ -193,7 +193,7 @@ class Tensor:
                 f"register_post_accumulate_grad_hook: only for leaves, this tensor is computed by "
                 f"{node.name}; use register_hook"
             )
-        return HookHandle(extra(node).post_hooks, hook)
+        return HookHandle(registry(node).post_hooks, hook)
 
     def _recorded(self, function: str) -> Node:
         if self.node is None:
@@ -367,6 +367,13 @@ def check_like(function: str, tensor: Tensor, gradient: Tensor) -> None:
 def restore(array: np.ndarray, requires_grad: bool, device: str) -> Tensor:
     data = backends.backend(device).from_numpy(canonical(array))
     return wrap(data).requires_grad_(requires_grad)
+
+
+def registry(node: Node) -> Extra:
+    """Where a node's hooks are entered. One that a checkpoint's function enters for a tensor from
+    outside is there since it ran for the first time."""
+    again = mode.recomputing is not None and node.order > mode.recomputing
+    return Extra() if again else extra(node)
 
 
 def journal(tensor: Tensor) -> None:

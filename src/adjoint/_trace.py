@@ -17,8 +17,8 @@ from . import backends
 from ._apply import apply
 from ._dtypes import show
 from ._errors import ArgumentError, DeviceError, DTypeError, ShapeError, TraceError
-from ._modes import TRACE, mode, no_grad
-from ._node import Leaf, next_order
+from ._modes import GRAD, TRACE, mode, no_grad
+from ._node import Leaf, Node, next_order
 from ._op import Op, dtype_of
 from ._shapes import Shape, infer_dtypes, infer_shapes
 from ._tensor import Tensor, describe, journal, share, wrap
@@ -50,12 +50,16 @@ class Traced:
 
 
 class Step(NamedTuple):
-    """One recorded op: its inputs are Traced arrays, Python scalars or None."""
+    """One recorded op: its inputs are Traced arrays, Python scalars or None.
+
+    In a trace for gradients, `attached` says of each input whether they flow on from it.
+    """
 
     op: Op
     inputs: tuple
     attrs: dict[str, Any]
     results: tuple[Traced, ...]
+    attached: tuple[bool, ...] = ()
 
     def __repr__(self) -> str:
         attrs = [f"{key}={plain(value)}" for key, value in self.attrs.items()]
@@ -115,9 +119,14 @@ class Before(NamedTuple):
 
 
 class Trace:
-    """A recording under way."""
+    """A recording; what runs in its `with` block is recorded, and undone at the end.
 
-    def __init__(self) -> None:
+    `for_gradients`: the steps will be run with gradients recorded. Then an op whose forward is
+    written in ops is a step of its own, as its rule is, where it would be recorded.
+    """
+
+    def __init__(self, for_gradients: bool = False) -> None:
+        self.for_gradients = for_gradients
         self.start = next_order()
         self.outer: Trace | None = mode.trace
         self.mark = object()
@@ -127,7 +136,19 @@ class Trace:
         self.grads: dict[int, Traced | None] = {}  # `.grad`s met: what stands for them, if read
         self.without_grad: list[Slot] = []  # whose `.grad` was read, and was None
         self.stand_ins: dict[int, Tensor] = {}  # tensors that are arguments: what stands for them
+        self.leads_outside: dict[Node, bool] = {}  # of nodes: whether one that was there before
         self.number = itertools.count()
+        self.former: tuple[int, Trace | None] = mode.word, mode.trace
+
+    def __enter__(self) -> "Trace":
+        self.former = mode.word, mode.trace
+        mode.word, mode.trace = mode.word | TRACE, self
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        mode.word, mode.trace = self.former
+        for before in self.before.values():
+            before.restore()
 
     def new(self, shape: Shape, dtype: np.dtype, device: str) -> Traced:
         return Traced(str(next(self.number)), shape, dtype, device, self.mark)
@@ -146,18 +167,47 @@ class Trace:
                 "function is traced; use ad.where with a mask instead"
             )
         lifted = [self.lift(x) if isinstance(x, Tensor) else x for x in inputs]
+        attached = self.attachments(inputs)
         if op.forward is not None and op.kind != "elementwise":
-            return self.typed(op, lifted), self.inline(op, inputs, attrs)
+            if op.differentiable and True in attached:
+                results = self.whole(op, inputs, attrs)
+                self.steps.append(Step(op, tuple(lifted), dict(attrs), results, attached))
+            else:
+                results = self.inline(op, inputs, attrs)
+            return self.typed(op, lifted), results
         device = attrs.get("device") or next(x.device for x in lifted if type(x) is Traced)
         shapes = infer_shapes(op, lifted, attrs)
         dtypes = infer_dtypes(op, [dtype_of(x) for x in lifted], attrs)
         results = tuple(self.new(s, d, device) for s, d in zip(shapes, dtypes, strict=True))
-        self.steps.append(Step(op, tuple(lifted), dict(attrs), results))
+        self.steps.append(Step(op, tuple(lifted), dict(attrs), results, attached))
         return self.typed(op, lifted), results
+
+    def attachments(self, inputs: Any) -> tuple[bool, ...]:
+        if not self.for_gradients or not mode.word & GRAD:
+            return (False,) * len(inputs)
+        return tuple([isinstance(x, Tensor) and self.attached(x) for x in inputs])
+
+    def attached(self, tensor: Tensor) -> bool:
+        """Whether gradients flow from a tensor out of the function: it isn't detached, nor does it
+        depend on nothing but leaves that the function made for itself."""
+        node, known = tensor.node, self.leads_outside
+        if node is None:
+            return False
+        stack = [node]
+        while stack:
+            node = stack[-1]
+            inputs = () if node.order > self.start else node.inputs
+            waiting = [parent for parent in inputs if parent not in known]
+            if waiting and node not in known:
+                stack += waiting
+                continue
+            known.setdefault(node, node.order > self.start or any(known[x] for x in inputs))
+            stack.pop()
+        return known[node]
 
     def typed(self, op: Op, lifted: list) -> list:
         """Scalars with the dtype that they act in, so that rules lose no digits."""
-        if all(x is None or type(x) is Traced for x in lifted):
+        if not mode.word & GRAD or all(x is None or type(x) is Traced for x in lifted):
             return lifted
         together = [x for k, x in enumerate(lifted) if op.input_name(k) in op.promotes]
         dtype = next(x.dtype for x in together if type(x) is Traced)
@@ -169,6 +219,19 @@ class Trace:
         with no_grad():
             out = op.forward(*inputs, **attrs)  # type: ignore[misc]
         return tuple(self.lift(x) for x in ((out,) if isinstance(out, Tensor) else out))
+
+    def whole(self, op: Op, inputs: Any, attrs: dict) -> tuple:
+        """The same, but nothing of what the op does inside is recorded."""
+        count, former = len(self.steps), {k: b.tensor.data for k, b in self.before.items()}
+        results = self.inline(op, inputs, attrs)
+        if any(b.tensor.data is not former.get(k, b.data) for k, b in self.before.items()):
+            raise TraceError(
+                f"{op.name}: its forward changes tensors from outside, or draws random numbers, "
+                "which it can't do under vmap where its gradient is recorded; do it before, and "
+                "give it what it needs as an input"
+            )
+        del self.steps[count:]
+        return tuple(self.new(x.shape, x.dtype, x.device) for x in results)
 
     def lift(self, tensor: Tensor) -> Traced:
         """The traced array behind a tensor; a tensor from outside becomes a capture."""
@@ -400,16 +463,10 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
         return value
 
     given = map_tree(stand_in, (args, kwargs))
-    former = mode.word, mode.trace
-    mode.word, mode.trace = mode.word | TRACE, recording
-    try:
+    with recording:
         out = function(*given[0], **given[1])
         outputs = map_tree(lambda x: recording.lift(x) if isinstance(x, Tensor) else x, out)
         writes = recording.changes(arguments)
-    finally:
-        mode.word, mode.trace = former
-        for before in recording.before.values():
-            before.restore()
     for position, (_, before) in enumerate(arguments):
         if before.grad is None and before.tensor._grad is not None:
             recording.without_grad.append(Slot(position, grad=True))

@@ -39,3 +39,36 @@ def leaves(tree: Any) -> Iterator[Any]:
     out: list[Any] = []
     map_tree(out.append, tree)
     return iter(out)
+
+
+def under(what: str, outline: Any, tree: Any, path: tuple = ()) -> Iterator[tuple[Any, Any, tuple]]:
+    """Each leaf of a tree with the leaf of an outline of it that stands for it, and its path."""
+    if isinstance(outline, (dict, tuple, list)):
+        if keys(outline) != keys(tree):
+            raise ArgumentError(
+                f"{what}: {outline!r} doesn't have the structure of what it is for: "
+                f"{structure(tree)}" + (f", at {list(path)}" if path else "")
+            )
+        for key in keys(tree) or ():
+            yield from under(what, outline[key], tree[key], (*path, key))
+    elif isinstance(tree, (dict, tuple, list)):
+        for key in keys(tree) or ():
+            yield from under(what, outline, tree[key], (*path, key))
+    else:
+        yield outline, tree, path
+
+
+def keys(tree: Any) -> Any:
+    """What the parts of a container are found by; None for a leaf."""
+    if isinstance(tree, dict):
+        return tree.keys()
+    return range(len(tree)) if isinstance(tree, (tuple, list)) else None
+
+
+def structure(tree: Any) -> str:
+    """A container in a few words."""
+    if isinstance(tree, dict):
+        return f"a dict with the keys {list(tree)}"
+    if isinstance(tree, (tuple, list)):
+        return f"a {type(tree).__name__} of {len(tree)}"
+    return f"a {type(tree).__name__}"

@@ -1,13 +1,19 @@
-"""Ask the engine for gradients: `backward`, `gradients`, `autograd.grad`."""
+"""Ask the engine for gradients: `backward`, `gradients`, `autograd.grad`.
+
+All three take `workers=n`: up to n threads run independent parts of the graph at once. The result
+is that of one, bit for bit. Small graphs, recorded gradients (`create_graph`), traces and devices
+with a single queue are run by one thread all the same. Hooks may run in any of the threads.
+"""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ._errors import ArgumentError, DTypeError, GradientError, ShapeError
+from ._lookahead import leading_to, reachable
 from ._node import Node, registered
-from ._reverse import early_leaves, leading_to, propagate, reachable
-from ._tensor import Tensor, check_like, describe, wrap
+from ._reverse import propagate
+from ._tensor import Tensor, check_like, describe, share, wrap
 from .primitives.creation import full
 from .primitives.elementwise import add
 
@@ -17,6 +23,40 @@ LeafCallback = Callable[[Tensor, Tensor], None]
 accumulation = threading.Lock()
 
 
+class Default:
+    """What holds where nothing else is said, for the whole process."""
+
+    workers = 1
+
+
+def set_default_workers(n: int) -> None:
+    """Let backward passes use up to n threads, unless they say otherwise by `workers=`.
+
+    >>> ad.set_default_workers(2)
+    >>> ad.get_default_workers()
+    2
+    >>> ad.set_default_workers(1)
+    """
+    Default.workers = checked_workers("set_default_workers", n)
+
+
+def get_default_workers() -> int:
+    """How many threads a backward pass may use, unless it says otherwise by `workers=`.
+
+    >>> ad.get_default_workers()
+    1
+    """
+    return Default.workers
+
+
+def checked_workers(function: str, workers: int | None) -> int:
+    if workers is None:
+        return Default.workers
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise ArgumentError(f"{function}: workers is a positive integer, got {workers!r}")
+    return workers
+
+
 def backward(
     tensor: Tensor,
     gradient: Tensor | None = None,
@@ -24,12 +64,14 @@ def backward(
     create_graph: bool = False,
     *,
     on_leaf_grad: LeafCallback | None = None,
+    workers: int | None = None,
 ) -> None:
     """Add the gradient of `tensor` to the `.grad` of every leaf that it depends on.
 
     `gradient`: the gradient with respect to `tensor` itself; needed unless that is a single number.
     `retain_graph`: keep the graph for another backward. `create_graph`: make the gradients
     differentiable. `on_leaf_grad(leaf, grad)` is called as soon as a leaf's gradient is complete.
+    `workers`: how many threads may run independent parts at once.
 
     >>> x = ad.tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).sum().backward()
@@ -56,7 +98,8 @@ def backward(
         create_graph=create_graph,
         retain_graph=create_graph if retain_graph is None else retain_graph,
         retain=accumulate,
-        order=early_leaves(reachable([root[0]])) if on_leaf_grad else None,
+        early=on_leaf_grad is not None,
+        workers=checked_workers("backward", workers),
     )
 
 
@@ -100,6 +143,7 @@ def gradients(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     on_leaf_grad: LeafCallback | None = None,
+    workers: int | None = None,
 ) -> Gradients:
     """The gradients of `loss` by tensor, for all leaves, `loss` itself and those named in `of`.
 
@@ -133,8 +177,10 @@ def gradients(
         retain_graph=create_graph if retain_graph is None else retain_graph,
         watch=frozenset(x.node for x in (loss, *of) if x.node is not None),
         watched=keep,
-        order=early_leaves(reachable([root[0]])) if on_leaf_grad else None,
+        early=on_leaf_grad is not None,
+        workers=checked_workers("gradients", workers),
     )
+    tensors.sort(key=lambda x: x.node.order)  # type: ignore[union-attr]  # whoever came first
     tensors += [x for x in dict.fromkeys((loss, *of)) if not x.is_leaf]
     return Gradients(tensors, grads)
 
@@ -146,6 +192,8 @@ def grad(
     create_graph: bool = False,
     retain_graph: bool | None = None,
     allow_unused: bool = False,
+    *,
+    workers: int | None = None,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of the sum of `outputs` with respect to `inputs`; only what leads there is run.
 
@@ -186,6 +234,7 @@ def grad(
         watch=targets,
         watched=grads.__setitem__,
         only=leading_to(nodes, targets),
+        workers=checked_workers("autograd.grad", workers),
     )
     return tuple(found(x, position, grads, allow_unused) for position, x in enumerate(wanted))
 
@@ -223,4 +272,4 @@ def seed(
     if not isinstance(gradient, Tensor):
         raise DTypeError(f"{function}: {argument} must be a tensor, got {type(gradient).__name__}")
     check_like(function, root, gradient)
-    return root.node, gradient if create_graph else gradient.data
+    return root.node, gradient if create_graph else share(gradient).data

@@ -283,7 +283,7 @@ def transformed(
         x,
         transform=transform,
         lengths=tuple(sizes),
-        axes=tuple(axes),
+        axis=tuple(axes),
         norm=norm,
         dtype=dtype,
         shape=tuple(shape),

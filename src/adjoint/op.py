@@ -31,7 +31,15 @@ Options of every kind:
   word per result. Both are what a trace knows of the result; each kind has a default.
 - `promotes="x y"`: the inputs that are cast to a common dtype; `floats=True`: to a float one.
 - `real_valued=True`: complex inputs give the dtype of their parts.
-- `linear=True`, `dynamic_shape=True`: facts that transforms use.
+- `linear=True`, `dynamic_shape=True`, `random=True` (each call gives other numbers): facts that
+  transforms use.
+- `batch=`: how `ad.vmap` gives the op many examples at once, on one more axis before the others.
+  "broadcast": axes that come first broadcast, as in elementwise ops, where this is the default.
+  "leading": they pass through, if `axis`, `axes`, `shape`, `index` and `pad_width` among the
+  attributes (and `x_shape` and the like) are told; so it is in reductions. "each": one example
+  after the other, slow but right; the default of the other kinds. Or a function (size, batched,
+  *inputs, **attrs) that calls adjoint ops: `batched` says which inputs have the axis; a result that
+  is the same for all examples may come without it; NotImplemented means one after the other.
 """
 
 from collections.abc import Callable
@@ -53,8 +61,10 @@ def declare(name: str, kind: str, doc: str, options: dict[str, Any]) -> Callable
                 f"{sorted(known)}"
             )
     op = Op(name, kind, options, **settings)
-    call: Any = dispatcher(op)(op)
+    make = dispatcher(op)
+    call: Any = make(op)
     call.op = op
+    op.call = None if make is _apply.general else call
     call.__name__ = call.__qualname__ = name
     call.__doc__ = doc
     call.__module__ = "adjoint"

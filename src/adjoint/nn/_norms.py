@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import ArgumentError, ShapeError
-from .._modes import no_grad
+from .._modes import is_recomputing, no_grad
 from .._tensor import Tensor
 from ..functions._arguments import as_integer, as_number, as_real, as_shape
 from ..functions.elementwise import astype
@@ -197,8 +197,9 @@ def with_running(
 
 
 def move(running: Any, value: Tensor, momentum: float, factor: float = 1.0) -> None:
-    """Change a running statistic, if there is one: this tensor, and no gradient."""
-    if running is not None:
+    """Change a running statistic, if there is one: this tensor, and no gradient. A checkpoint that
+    runs again has changed it already."""
+    if running is not None and not is_recomputing():
         with no_grad():
             value = astype(value.detach(), running.dtype, copy=False)
             running[...] = running * (1 - momentum) + value * (momentum * factor)

@@ -1,9 +1,11 @@
 """Contractions: linear in each input, so closed under differentiation."""
 
+import math
+
 from .. import op
 from .._errors import ShapeError
 from .._shapes import Shape, broadcast_shapes
-from .shapes import matrix_transpose
+from .shapes import lined_up, matrix_transpose, reshape
 
 
 def matmul_shape(x_shape: Shape, y_shape: Shape) -> Shape:
@@ -22,10 +24,29 @@ def matmul_shape(x_shape: Shape, y_shape: Shape) -> Shape:
     return (*batch, x_shape[-2], y_shape[-1])
 
 
+def matmul_batch(size: int, batched: tuple[bool, ...], x, y):
+    """One product of large matrices where one operand is a matrix that all examples share.
+
+    From the left only for vectors: else the result's layout would slow down what comes after it.
+    """
+    if not batched[1] and len(y.shape) == 2:
+        return product_of_rows(x, y)
+    if not batched[0] and len(x.shape) == 2 and y.shape[-1] == 1:
+        return matrix_transpose(product_of_rows(matrix_transpose(y), matrix_transpose(x)))
+    return matmul(*lined_up(batched, (x, y)))
+
+
+def product_of_rows(x, y):
+    """x @ y for many matrices x and one matrix y."""
+    rows = reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
+    return reshape(matmul(rows, y), shape=(*x.shape[:-1], y.shape[-1]))
+
+
 matmul = op.contraction(
     "matmul",
     "Matrix product of at least 2-d tensors; see `ad.matmul`.",
     shape=matmul_shape,
+    batch=matmul_batch,
     x=lambda g, y: matmul(g, matrix_transpose(y)),
     y=lambda g, x: matmul(matrix_transpose(x), g),
 )

@@ -3,6 +3,21 @@
 import math
 
 from .. import op
+from .reductions import repeated
+
+
+def random_bits_batch(size: int, batched: tuple[bool, ...], state, *, shape, device):
+    """Every example has numbers of its own, and the state moves on once."""
+    if batched[0]:
+        return NotImplemented
+    return random_bits(state, shape=(size, *shape), device=device)
+
+
+def log_gamma_batch(size: int, batched: tuple[bool, ...], state, alpha, *, device):
+    if batched[0]:
+        return NotImplemented
+    return random_log_gamma(state, alpha if batched[1] else repeated(alpha, size), device=device)
+
 
 full = op.other(
     "full",
@@ -48,6 +63,8 @@ random_bits = op.other(
     attrs="shape device",
     dtype="uint32",
     shape=lambda shape: (shape, (4,)),
+    random=True,
+    batch=random_bits_batch,
     differentiable=False,
 )
 random_log_gamma = op.other(
@@ -58,5 +75,7 @@ random_log_gamma = op.other(
     attrs="device",
     dtype="alpha uint32",
     shape=lambda alpha_shape: (alpha_shape, (4,)),
+    random=True,
+    batch=log_gamma_batch,
     differentiable=False,
 )

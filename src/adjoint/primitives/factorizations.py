@@ -4,8 +4,11 @@
 that of complex results of a real input.
 """
 
+import math
+
 from .. import op
 from .._shapes import Shape, broadcast_shapes
+from .shapes import inverse, lined_up, permute_dims, reshape
 
 
 def svd_shape(x_shape: Shape, full_matrices: bool) -> tuple[Shape, Shape, Shape]:
@@ -25,6 +28,19 @@ def solve_shape(x_shape: Shape, y_shape: Shape) -> Shape:
     return (*broadcast_shapes("solve", [x_shape[:-2], y_shape[:-2]]), *y_shape[-2:])
 
 
+def solve_batch(size: int, batched: tuple[bool, ...], x, y):
+    """One matrix that all examples share is taken apart once, for all columns together."""
+    if batched[0] or len(x.shape) > 2:
+        return solve(*lined_up(batched, (x, y)))
+    rank = len(y.shape)
+    order = (rank - 2, *range(rank - 2), rank - 1)
+    turned = permute_dims(y, axes=order)
+    rows = y.shape[-2]
+    columns = math.prod(y.shape[:-2]) * y.shape[-1]
+    out = solve(x, reshape(turned, shape=(rows, columns)))
+    return permute_dims(reshape(out, shape=turned.shape), axes=inverse(order))
+
+
 svd = op.other(
     "svd",
     "Singular values, largest first, and vectors.",
@@ -33,6 +49,7 @@ svd = op.other(
     attrs="full_matrices real",
     dtype="x real x",
     shape=svd_shape,
+    batch="leading",
     differentiable=False,
 )
 svdvals = op.other(
@@ -41,6 +58,7 @@ svdvals = op.other(
     inputs="x",
     real_valued=True,
     shape=lambda x_shape: (*x_shape[:-2], min(x_shape[-2:])),
+    batch="leading",
     differentiable=False,
 )
 eigh = op.other(
@@ -51,6 +69,7 @@ eigh = op.other(
     attrs="real",
     dtype="real x",
     shape=lambda x_shape: (x_shape[:-1], x_shape),
+    batch="leading",
     differentiable=False,
 )
 eigvalsh = op.other(
@@ -59,6 +78,7 @@ eigvalsh = op.other(
     inputs="x",
     real_valued=True,
     shape=lambda x_shape: x_shape[:-1],
+    batch="leading",
     differentiable=False,
 )
 eig = op.other(
@@ -69,6 +89,7 @@ eig = op.other(
     attrs="dtype",
     dtype="dtype dtype",
     shape=lambda x_shape: (x_shape[:-1], x_shape),
+    batch="leading",
     differentiable=False,
 )
 eigvals = op.other(
@@ -78,6 +99,7 @@ eigvals = op.other(
     attrs="dtype",
     dtype="dtype",
     shape=lambda x_shape: x_shape[:-1],
+    batch="leading",
     differentiable=False,
 )
 qr = op.other(
@@ -87,6 +109,7 @@ qr = op.other(
     outputs="q r",
     attrs="complete",
     shape=qr_shape,
+    batch="leading",
     differentiable=False,
 )
 cholesky = op.other(
@@ -95,6 +118,7 @@ cholesky = op.other(
     inputs="x",
     attrs="upper",
     shape=lambda x_shape: x_shape,
+    batch="leading",
     differentiable=False,
 )
 inv = op.other(
@@ -102,6 +126,7 @@ inv = op.other(
     "Inverse matrices.",
     inputs="x",
     shape=lambda x_shape: x_shape,
+    batch="leading",
     differentiable=False,
 )
 det = op.other(
@@ -109,6 +134,7 @@ det = op.other(
     "Determinants.",
     inputs="x",
     shape=lambda x_shape: x_shape[:-2],
+    batch="leading",
     differentiable=False,
 )
 slogdet = op.other(
@@ -119,6 +145,7 @@ slogdet = op.other(
     attrs="real",
     dtype="x real",
     shape=lambda x_shape: (x_shape[:-2], x_shape[:-2]),
+    batch="leading",
     differentiable=False,
 )
 solve = op.other(
@@ -126,5 +153,6 @@ solve = op.other(
     "What the matrices x take to the matrices y; batch axes broadcast.",
     inputs="x y",
     shape=solve_shape,
+    batch=solve_batch,
     differentiable=False,
 )

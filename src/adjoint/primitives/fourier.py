@@ -6,8 +6,9 @@ fourier = op.other(
     "fourier",
     "The transform named fft, ifft, rfft or irfft over axes, cut or filled with zeros to lengths.",
     inputs="x",
-    attrs="transform lengths axes norm dtype shape",
+    attrs="transform lengths axis norm dtype shape",
     dtype="dtype",
     shape=lambda shape: shape,
+    batch="leading",
     differentiable=False,
 )

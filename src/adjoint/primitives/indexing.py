@@ -4,12 +4,15 @@ An advanced index is a `spec`, a tuple of ints, slices, None and "array", and on
 "array". Out of range is an error of the backend.
 """
 
+from typing import NamedTuple
+
 from .. import op
 from .._dtypes import int64
 from .._shapes import Shape
 from .creation import arange, full
 from .elementwise import equal, where
-from .shapes import indexed_shape, reshape
+from .reductions import repeated
+from .shapes import indexed_shape, inverse, permute_dims, reshape, with_rank
 
 
 def zeros_of(g, shape: Shape):
@@ -29,6 +32,81 @@ def last_written(g, indices: tuple, spec: tuple):
     return where(equal(owner, number), taken, 0)
 
 
+class Places(NamedTuple):
+    """An index for all examples of a batch at once, whose axis is the first of the tensor.
+
+    `order`: the axes of what it selects, as one index for each example would have them.
+    """
+
+    spec: tuple
+    indices: list
+    order: Shape
+
+
+def batched_places(size: int, rank: int, spec: tuple, indices: tuple, batched: tuple) -> Places:
+    """For a tensor of `rank` axes besides that of the batch, which it has."""
+    block = max((len(i.shape) - one for i, one in zip(indices, batched, strict=True)), default=0)
+    before, others = axes_around(rank, spec, bool(indices))
+    if True not in batched:
+        axes = list(range(1 + block + others))
+        if before is None:  # what the arrays select comes first of all
+            axes = [block, *range(block), *axes[block + 1 :]]
+        return Places((slice(None), *spec), list(indices), tuple(axes))
+    device = indices[0].device
+    number = arange(start=0, stop=size, step=1, dtype=int64.dtype, device=device)
+    number = reshape(number, shape=(size, *(1,) * block))
+    start = 1 + block + (before or 0)
+    order = (0, *range(1 + block, start), *range(1, 1 + block), *range(start, 1 + block + others))
+    return Places(("array", *spec), [number, *with_ranks(block, indices, batched)], order)
+
+
+def axes_around(rank: int, spec: tuple, arrays: bool) -> tuple[int | None, int]:
+    """How many axes stand before what index arrays select (None: that goes first), and how many
+    besides it."""
+    advanced = [k for k, e in enumerate(spec) if isinstance(e, (int, str))] if arrays else []
+    together = not advanced or advanced == list(range(advanced[0], advanced[-1] + 1))
+    kept = [entry is None or isinstance(entry, slice) for entry in spec]
+    taken = sum(isinstance(entry, (int, str, slice)) for entry in spec)
+    before = sum(kept[: advanced[0]]) if advanced else 0
+    return before if together else None, sum(kept) + rank - taken
+
+
+def with_ranks(rank: int, indices: tuple, batched: tuple) -> list:
+    return [with_rank(i, rank) if one else i for i, one in zip(indices, batched, strict=True)]
+
+
+def turned(x, order: Shape):
+    return x if order == tuple(range(len(order))) else permute_dims(x, axes=order)
+
+
+def index_batch(size: int, batched: tuple[bool, ...], x, *indices, spec):
+    if batched[0]:
+        places = batched_places(size, len(x.shape) - 1, spec, indices, batched[1:])
+        return turned(index(x, *places.indices, spec=places.spec), places.order)
+    block = max(len(i.shape) - one for i, one in zip(indices, batched[1:], strict=True))
+    out = index(x, *with_ranks(block, indices, batched[1:]), spec=spec)
+    before, _ = axes_around(len(x.shape), spec, True)
+    axes = list(range(len(out.shape)))
+    return turned(out, (axes.pop(before or 0), *axes))
+
+
+def scatter_batch(size: int, batched: tuple[bool, ...], x, *indices, spec, shape):
+    x = x if batched[0] else repeated(x, size)
+    places = batched_places(size, len(shape), spec, indices, batched[1:])
+    x = turned(x, inverse(places.order))
+    return scatter(x, *places.indices, spec=places.spec, shape=(size, *shape))
+
+
+def assign_batch(size: int, batched: tuple[bool, ...], x, v, *indices, spec):
+    x, v = (z if one else repeated(z, size) for z, one in zip((x, v), batched, strict=False))
+    places = batched_places(size, len(x.shape) - 1, spec, indices, batched[2:])
+    return assign(x, turned(v, inverse(places.order)), *places.indices, spec=places.spec)
+
+
+def searchsorted_batch(size: int, batched: tuple[bool, ...], x, values, *, after):
+    return NotImplemented if batched[0] else searchsorted(x, values, after=after)
+
+
 index = op.index(
     "index",
     "The elements at an advanced index.",
@@ -37,6 +115,7 @@ index = op.index(
     promotes="x",
     linear=True,
     shape=lambda x_shape, indices_shapes, spec: indexed_shape(x_shape, spec, indices_shapes),
+    batch=index_batch,
     x=lambda g, x_shape, indices, spec: scatter(g, *indices, spec=spec, shape=x_shape),
 )
 scatter = op.index(
@@ -47,6 +126,7 @@ scatter = op.index(
     promotes="x",
     linear=True,
     shape=lambda shape: shape,
+    batch=scatter_batch,
     x=lambda g, indices, spec: index(g, *indices, spec=spec),
 )
 assign = op.index(
@@ -57,6 +137,7 @@ assign = op.index(
     promotes="x v",
     linear=True,
     shape=lambda x_shape: x_shape,
+    batch=assign_batch,
     x=lambda g, v_shape, indices, spec: assign(g, zeros_of(g, v_shape), *indices, spec=spec),
     v=lambda g, indices, spec: last_written(g, indices, spec),
 )
@@ -68,6 +149,7 @@ take_along_axis = op.index(
     promotes="x",
     linear=True,
     shape=lambda index_shape: index_shape,
+    batch="leading",
     x=lambda g, x_shape, index, axis: scatter_along_axis(g, index, axis=axis, shape=x_shape),
 )
 scatter_along_axis = op.index(
@@ -78,6 +160,7 @@ scatter_along_axis = op.index(
     promotes="x",
     linear=True,
     shape=lambda shape: shape,
+    batch="leading",
     x=lambda g, index, axis: take_along_axis(g, index, axis=axis),
 )
 topk = op.index(
@@ -88,6 +171,7 @@ topk = op.index(
     attrs="k axis largest",
     dtype="x int64",
     shape=lambda x_shape, k, axis: ((*x_shape[:axis], k, *x_shape[axis + 1 :]),) * 2,
+    batch="leading",
     x=lambda g, indices, x_shape, axis: scatter_along_axis(g, indices, axis=axis, shape=x_shape),
 )
 searchsorted = op.index(
@@ -97,6 +181,7 @@ searchsorted = op.index(
     attrs="after",
     dtype="int64",
     shape=lambda values_shape: values_shape,
+    batch=searchsorted_batch,
     differentiable=False,
 )
 unique = op.index(

@@ -58,6 +58,7 @@ standardize = op.other(
     outputs="out mean var",
     attrs="axis eps center",
     shape=standardize_shape,
+    batch="leading",
     x=lambda g_out, g_mean, g_var, out, var, axis, eps, center: standardize_gradient(
         g_out, g_mean, g_var, out, var, axis=axis, eps=eps, center=center
     ),
@@ -69,6 +70,7 @@ standardize_gradient = op.other(
     outputs="result",
     attrs="axis eps center",
     shape=lambda dout_shape: dout_shape,
+    batch="leading",
     dout=dout_rule,
     dmean=dmean_rule,
     dvar=lambda g, out, var, axis, eps: (

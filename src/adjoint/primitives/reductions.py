@@ -7,7 +7,7 @@ from .._dtypes import float16, float32, int64
 from .._shapes import Shape, at_axis, reduced_shape
 from .conversions import cast
 from .elementwise import equal, exp, isnan, logical_or, where
-from .shapes import inverse, pad, permute_dims, reshape, slice_
+from .shapes import inverse, pad, permute_dims, reshape, slice_, with_rank
 
 INFINITY = float("inf")
 
@@ -58,6 +58,15 @@ def unbroadcast(g, shape: Shape):
     return reshape(g, shape=shape) if g.shape != shape else g
 
 
+def broadcast_batch(size: int, batched: tuple[bool, ...], x, *, shape: Shape):
+    return broadcast_to(with_rank(x, len(shape)), shape=(size, *shape))
+
+
+def repeated(x, size: int):
+    """x for each example of a batch."""
+    return broadcast_to(x, shape=(size, *x.shape))
+
+
 def length(shape: Shape, axis: Shape) -> int:
     return math.prod(shape[k] for k in axis)
 
@@ -96,6 +105,7 @@ spread = op.movement(
     attrs="axis shape",
     linear=True,
     shape=lambda shape: shape,
+    batch="leading",
     x=lambda g, x_shape, axis: reshape(sum_(g, axis=axis, keepdims=False), shape=x_shape),
 )
 broadcast_to = op.movement(
@@ -104,6 +114,7 @@ broadcast_to = op.movement(
     attrs="shape",
     linear=True,
     shape=lambda shape: shape,
+    batch=broadcast_batch,
     x=lambda g, x_shape: unbroadcast(g, x_shape),
 )
 max_ = op.reduction(
@@ -170,6 +181,7 @@ moments = op.other(
     outputs="mean var",
     attrs="axis",
     shape=moments_shape,
+    batch="leading",
     x=moments_rule,
 )
 cumulative_sum = op.other(
@@ -178,6 +190,7 @@ cumulative_sum = op.other(
     attrs="axis reverse",
     linear=True,
     shape=lambda x_shape: x_shape,
+    batch="leading",
     x=lambda g, axis, reverse: cumulative_sum(g, axis=axis, reverse=not reverse),
 )
 cumulative_prod = op.other(
@@ -185,6 +198,7 @@ cumulative_prod = op.other(
     "The running product along an axis, from its start or its end.",
     attrs="axis reverse",
     shape=lambda x_shape: x_shape,
+    batch="leading",
     x=cumulative_prod_rule,
 )
 recurrence = op.other(
@@ -193,6 +207,7 @@ recurrence = op.other(
     inputs="a b",
     attrs="axis reverse",
     shape=lambda b_shape: b_shape,
+    batch="leading",
     vjp=recurrence_vjp,
 )
 softmax = op.other(
@@ -200,6 +215,7 @@ softmax = op.other(
     "exp(x) / sum(exp(x)) along an axis.",
     attrs="axis",
     shape=lambda x_shape: x_shape,
+    batch="leading",
     x=lambda g, out, axis: out * (g - sum_(g * out, axis=(axis,), keepdims=True)),
 )
 log_softmax = op.other(
@@ -207,5 +223,6 @@ log_softmax = op.other(
     "log(softmax(x)) along an axis.",
     attrs="axis",
     shape=lambda x_shape: x_shape,
+    batch="leading",
     x=lambda g, out, axis: g - exp(out) * sum_(g, axis=(axis,), keepdims=True),
 )

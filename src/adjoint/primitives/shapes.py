@@ -1,5 +1,7 @@
 """Movement ops: elements go to places that are known beforehand. All are linear."""
 
+from collections.abc import Sequence
+
 from .. import op
 from .._shapes import Shape, at_axis, broadcast_shapes
 
@@ -53,12 +55,26 @@ def unpad(g, shape: Shape, pad_width: tuple):
     return slice_(g, index=tuple(slice(before, before + n) for n, (before, _) in bounds))
 
 
+def with_rank(x, rank: int):
+    """x, whose first axis is a batch's, with `rank` axes after that: ones are put between."""
+    missing = rank + 1 - len(x.shape)
+    return reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:])) if missing > 0 else x
+
+
+def lined_up(batched: Sequence[bool], operands: Sequence) -> list:
+    """Operands that broadcast, those of a batch with ones after its axis where they are shorter."""
+    pairs = list(zip(operands, batched, strict=True))
+    rank = max(len(x.shape) - one for x, one in pairs if hasattr(x, "shape"))
+    return [with_rank(x, rank) if one else x for x, one in pairs]
+
+
 reshape = op.movement(
     "reshape",
     "The elements in another shape.",
     attrs="shape",
     linear=True,
     shape=lambda shape: shape,
+    batch="leading",
     x=lambda g, x_shape: reshape(g, shape=x_shape),
 )
 permute_dims = op.movement(
@@ -67,6 +83,7 @@ permute_dims = op.movement(
     attrs="axes",
     linear=True,
     shape=lambda x_shape, axes: tuple(x_shape[axis] for axis in axes),
+    batch="leading",
     x=lambda g, axes: permute_dims(g, axes=inverse(axes)),
 )
 matrix_transpose = op.movement(
@@ -74,6 +91,7 @@ matrix_transpose = op.movement(
     "The last two axes exchanged.",
     linear=True,
     shape=lambda x_shape: (*x_shape[:-2], x_shape[-1], x_shape[-2]),
+    batch="leading",
     x=lambda g: matrix_transpose(g),
 )
 concat = op.movement(
@@ -83,6 +101,7 @@ concat = op.movement(
     attrs="axis",
     linear=True,
     shape=concat_shape,
+    batch="leading",
     xs=lambda g, i, xs_shapes, axis: part(g, i, xs_shapes, axis),
 )
 pad = op.movement(
@@ -90,6 +109,7 @@ pad = op.movement(
     "A value put around the tensor.",
     attrs="pad_width value",
     shape=padded_shape,
+    batch="leading",
     x=lambda g, x_shape, pad_width: unpad(g, x_shape, pad_width),
 )
 slice_ = op.movement(
@@ -98,6 +118,7 @@ slice_ = op.movement(
     attrs="index",
     linear=True,
     shape=lambda x_shape, index: indexed_shape(x_shape, index),
+    batch="leading",
     x=lambda g, x_shape, index: place(g, index=index, shape=x_shape),
 )
 place = op.movement(
@@ -106,5 +127,6 @@ place = op.movement(
     attrs="index shape",
     linear=True,
     shape=lambda shape: shape,
+    batch="leading",
     x=lambda g, index: slice_(g, index=index),
 )

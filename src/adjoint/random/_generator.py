@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._errors import ArgumentError, DTypeError
+from .._modes import mode
 from .._operands import lift
 from .._tensor import Tensor, describe, share, wrap
 from ..functions._arguments import as_integer
@@ -77,7 +78,7 @@ class Generator:
         >>> ad.all(first == generator.uniform((2,)))
         tensor(True)
         """
-        return share(self._state)
+        return share(self._here())
 
     @state.setter
     def state(self, value: Any) -> None:
@@ -103,13 +104,18 @@ class Generator:
     def draw(self, op: Callable[..., Any], *inputs: Any, **attrs: Any) -> Tensor:
         """What an op makes of the state; its last result is the state after it."""
         with self._turn:
-            out, after = op(self._state, *inputs, **attrs)
-            rebind(self._state, after)
+            state = self._here()
+            out, after = op(state, *inputs, **attrs)
+            rebind(state, after)
         return out
 
     def _move(self, state: Tensor) -> None:
         with self._turn:
-            rebind(self._state, state)
+            rebind(self._here(), state)
+
+    def _here(self) -> Tensor:
+        """The state to go on from; where a checkpoint's function runs again, as it was then."""
+        return self._state if mode.draws is None else mode.draws.state_of(self)
 
     def __repr__(self) -> str:
         return f"Generator(state={self._state!r})"

@@ -12,6 +12,7 @@ import numpy as np
 
 from . import indexing
 from .blas import axpy as axpy
+from .blas import blas_threads as blas_threads
 from .table import KERNELS as KERNELS
 
 # Modules that enter their functions into KERNELS.

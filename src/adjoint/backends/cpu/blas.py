@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,12 @@ def axpy_function(dtype: np.dtype) -> Callable | None:
         function.argtypes = [length, number, pointer, length, pointer, length]
         function.restype = None
     return function
+
+
+def blas_threads() -> int:
+    """How many threads a matrix product uses; where the BLAS doesn't say, all there are."""
+    function = getattr(library(), "scipy_openblas_get_num_threads64_", None)
+    return function() if function else os.cpu_count() or 1
 
 
 def axpy(y: np.ndarray, x: np.ndarray, alpha: float) -> None:

@@ -6,8 +6,8 @@ from .table import kernel
 
 
 @kernel
-def fourier(x, *, transform, lengths, axes, norm, dtype, shape):
-    if not axes:
+def fourier(x, *, transform, lengths, axis, norm, dtype, shape):
+    if not axis:
         return x.astype(dtype)
-    out = getattr(np.fft, f"{transform}n")(x, lengths, axes, norm)
+    out = getattr(np.fft, f"{transform}n")(x, lengths, axis, norm)
     return out.astype(dtype, copy=False)

@@ -1,0 +1,146 @@
+"""Nested arguments and results of transforms: taken apart, checked, and put together again.
+
+Leaves are float tensors, or what becomes one; None stands for nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ._dtypes import Default, canonical
+from ._errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from ._operands import constant, lift
+from ._tensor import Tensor, describe
+from ._tree import leaves, map_tree
+
+
+def parts(tree: Any) -> dict[str, Any] | None:
+    """The parts of a container, by the expressions that take them from it; None for a leaf."""
+    if isinstance(tree, dict):
+        return {f"[{key!r}]": value for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return {f".{key}": getattr(tree, key) for key in tree._fields}  # type: ignore[attr-defined]
+    if isinstance(tree, (tuple, list)):
+        return {f"[{key}]": value for key, value in enumerate(tree)}
+    return None
+
+
+def with_paths(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """The leaves, each with an expression that says where it is."""
+    inner = parts(tree)
+    if inner is None:
+        yield path, tree
+    else:
+        for key, value in inner.items():
+            yield from with_paths(value, path + key)
+
+
+def like(tree: Any, values: Iterable[Any]) -> Any:
+    """The values in the structure of a tree."""
+    following = iter(values)
+    return map_tree(lambda x: None if x is None else next(following), tree)
+
+
+def present(tree: Any) -> list[Any]:
+    return [x for x in leaves(tree) if x is not None]
+
+
+def as_differentiable(function: str, path: str, x: Any) -> Tensor:
+    """A float tensor from a tensor, a NumPy array or a Python float."""
+    if isinstance(x, float) and not isinstance(x, np.generic):
+        return constant(x, Default.float)
+    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f":
+        return lift(canonical(np.array(x)))  # a copy: who gave it may write to it
+    if isinstance(x, Tensor) and x.data.dtype.kind == "f":
+        return x
+    raise DTypeError(
+        f"{function}: {path} is {what_it_is(x)}, and only floats can be differentiated; "
+        "convert it first, for example with ad.astype(x, ad.float32), or leave it out of what is "
+        "differentiated"
+    )
+
+
+def what_it_is(x: Any) -> str:
+    if isinstance(x, Tensor):
+        return describe(x)
+    if isinstance(x, (np.ndarray, np.generic)):
+        return f"a NumPy array of dtype {x.dtype}"
+    return f"{x!r}, of type {type(x).__name__}" if np.isscalar(x) else f"of type {type(x).__name__}"
+
+
+def as_output(function: str, path: str, x: Any) -> Tensor:
+    """A result of the function that is being differentiated."""
+    if isinstance(x, Tensor) and x.data.dtype.kind == "f":
+        return x
+    raise DTypeError(
+        f"{function}: the function returned {what_it_is(x)}{path and f' ({path})'}, and only float "
+        "tensors can be differentiated; what isn't to be can be returned beside the result, with "
+        "has_aux=True"
+    )
+
+
+def shown(tree: Any) -> str:
+    """The structure of a tree, with dtypes and shapes for leaves."""
+    return repr(map_tree(Shown, tree))
+
+
+class Shown:
+    """A leaf, that prints as what it is."""
+
+    def __init__(self, x: Any) -> None:
+        self.text = describe(x) if isinstance(x, Tensor) else repr(x)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def matched(function: str, name: str, pattern: Any, tree: Any) -> list[Tensor]:
+    """The tensors of a tree that must be as those of the pattern are."""
+    pairs = list(beside(pattern, tree, name))
+    for path, x, y in pairs:
+        if isinstance(x, Mismatch) or (x is None) != (y is None):
+            raise ArgumentError(
+                f"{function}: {name} is {shown(tree)}, and must be like {shown(pattern)}; they "
+                f"differ at {path}"
+            )
+    return [checked_like(function, path, x, y) for path, x, y in pairs if x is not None]
+
+
+class Mismatch:
+    """Stands for parts of trees that can't be aligned."""
+
+
+def beside(pattern: Any, tree: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    """The leaves of two trees side by side, in the order of the first."""
+    mine, other = parts(pattern), parts(tree)
+    same_kind = type(pattern) is type(tree) or (
+        isinstance(pattern, dict) and isinstance(tree, dict)
+    )
+    if mine is None and other is None:
+        yield path, pattern, tree
+    elif mine is None or other is None or mine.keys() != other.keys() or not same_kind:
+        yield path, Mismatch(), tree
+    else:
+        for key, value in mine.items():
+            yield from beside(value, other[key], path + key)
+
+
+def checked_like(function: str, path: str, x: Tensor, y: Any) -> Tensor:
+    """y as a tensor, if it is like x; Python numbers take its dtype."""
+    if type(y) in (int, float):
+        y = constant(y, x.data.dtype, x.device)
+    elif isinstance(y, (np.ndarray, np.generic)):
+        y = lift(canonical(np.array(y)))
+    if not isinstance(y, Tensor):
+        raise DTypeError(f"{function}: {path} must be a tensor like {describe(x)}, got {y!r}")
+    if y.data.shape != x.data.shape or y.data.dtype != x.data.dtype:
+        shape = y.data.shape != x.data.shape
+        error, what = (ShapeError, "shape") if shape else (DTypeError, "dtype")
+        raise error(
+            f"{function}: {path} is {describe(y)}, and must be like {describe(x)}; "
+            f"their {what}s must be equal"
+        )
+    if y.device != x.device:
+        raise DeviceError(f"{function}: {path} is on {y.device}, and must be on {x.device}")
+    return y

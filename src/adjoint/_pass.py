@@ -1,0 +1,196 @@
+"""One backward pass: what it is for, and what happens at a node. Engines decide when.
+
+An engine calls `visit` with a node's total gradient and adds up the contributions that come back.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import compress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import backends
+from ._apply import as_array
+from ._errors import GradientError
+from ._lookahead import add_leading
+from ._modes import ANOMALY, GRAD, TRACE, mode
+from ._node import RELEASED, Node, registered
+from ._pullback import check_gradients, check_total, fitted, pullback
+from ._tensor import Tensor, wrap
+from .primitives.elementwise import add
+
+cpu: Any = backends.backend("cpu")
+Receiver = Callable[[Node, Any], None]
+
+
+class Part(NamedTuple):
+    """A contribution to one output of an op with several."""
+
+    output: int
+    g: Any
+
+
+class Pass:
+    """What a backward pass is for, see `_reverse.propagate`, and how it treats nodes.
+
+    `fast`: gradients are raw arrays that nothing but arithmetic is done with, so that compiled
+    rules can be used. `frontier`: the heap key up to which the graph is done that was there before
+    checkpoints recomputed theirs.
+    """
+
+    def __init__(
+        self,
+        leaf: Receiver,
+        create_graph: bool,
+        retain_graph: bool,
+        watch: frozenset[Node],
+        watched: Receiver | None,
+        retain: Callable[[Tensor, Tensor], None] | None,
+        only: set[Node] | None,
+        hooks: bool,
+    ) -> None:
+        self.leaf = leaf
+        self.create_graph = create_graph
+        self.watch = watch
+        self.watched = watched
+        self.retain = retain
+        self.only = only
+        self.hooks = hooks
+        self.anomaly = bool(mode.word & ANOMALY)
+        self.fast = not create_graph and not mode.word & (ANOMALY | TRACE)
+        self.release_from = first_released(retain_graph or create_graph)
+        self.frontier = -math.inf
+
+    def visit(self, node: Node, g: Any) -> list[tuple[Node, Any]]:
+        """What a node's total gradient contributes to which nodes."""
+        g = self.arrived(node, g)
+        plan, parents = node.plan, node.inputs
+        if plan is None:
+            self.leaf(node, g)
+            return []
+        if self.only is not None:
+            plan, parents = pruned(plan, node, self.only)
+        if not parents:
+            return []
+        if node.saved is RELEASED:
+            raise_released(node)
+        if plan.output is not None:
+            return [(node.parents, Part(plan.output, g))]
+        out = self.recomputed(node, g) if plan.recomputes else self.pulled_back(plan, node, g)
+        if node.order < self.release_from:
+            node.saved = RELEASED
+        if plan.recomputes:
+            return out
+        parts = (out,) if plan.single else out
+        return [
+            (parent, fitted(plan, parent, part))
+            for parent, part in zip(parents, parts, strict=True)
+            if part is not None
+        ]
+
+    def arrived(self, node: Node, g: Any) -> Any:
+        """Let who wants to see a node's total gradient see it; hooks may replace it."""
+        if node.extra is not None and self.hooks:
+            g = self.hooked(node, g)
+        if self.anomaly:
+            check_total(node, g)
+        if node in self.watch:
+            self.watched(node, g)  # type: ignore[misc]
+        return g
+
+    def hooked(self, node: Node, g: Any) -> Any:
+        """Run the hooks of a node on its gradient; keep it where `retain_grad` asked for it."""
+        extra: Any = node.extra
+        for hook in registered(extra.hooks):
+            out = hook(g if self.create_graph else wrap(g))
+            if out is not None:
+                check_hook(hook, out, node)
+                g = out if self.create_graph else out.data
+        tensor = extra.retains and extra.retains()
+        if tensor is not None and self.retain is not None:
+            self.retain(tensor, g if self.create_graph else wrap(g))
+        return g
+
+    def pulled_back(self, plan: Any, node: Node, g: Any) -> Any:
+        out = NotImplemented
+        if self.fast and plan.compiled is not None and type(g) is np.ndarray:
+            out = plan.compiled[g.dtype](g, node.saved)
+        if out is NotImplemented:
+            out = pullback(plan, node, g, self.create_graph)
+            if self.anomaly:
+                check_gradients(node, plan, out)
+        return out
+
+    def recomputed(self, node: Node, g: list) -> list[tuple[Node, Any]]:
+        """Run a checkpoint's function again; its new nodes take the gradients of the outputs."""
+        outputs, new = node.saved.recompute(self.anomaly)
+        self.frontier = max(self.frontier, node.order)
+        if self.only is not None:
+            add_leading(new, self.only)
+        return [
+            (output, part)
+            for output, part in zip(outputs, g, strict=True)
+            if part is not None and (self.only is None or output in self.only)
+        ]
+
+
+def first_released(retain: bool) -> float:
+    """Nodes with an order below this lose their saved values; a trace spares older graphs."""
+    if retain:
+        return -math.inf
+    return mode.trace.start if mode.word & TRACE else math.inf
+
+
+@contextmanager
+def recording(create_graph: bool) -> Iterator[None]:
+    """Rules and hooks run without recording, unless their results shall be differentiable.
+
+    Anomalies are looked for in what rules return, so that the op of the forward pass is named.
+    """
+    former = mode.word
+    mode.word = (former | GRAD if create_graph else former & ~GRAD) & ~ANOMALY
+    try:
+        yield
+    finally:
+        mode.word = former
+
+
+def add_raw(former: Any, g: Any) -> Any:
+    """The sum of two raw gradients."""
+    if type(g) is np.ndarray:
+        return as_array(np.add(former, g))
+    return add(wrap(former), wrap(g)).data
+
+
+def check_hook(hook: Callable, out: Any, node: Node) -> None:
+    name = getattr(hook, "__name__", repr(hook))
+    if not isinstance(out, Tensor):
+        raise GradientError(
+            f"hook {name} returned {type(out).__name__}; a tensor or None is needed"
+        )
+    if out.data.shape != node.shape or out.data.dtype != node.dtype:
+        raise GradientError(
+            f"hook {name} returned a gradient of shape {out.shape} and dtype {out.dtype.name} for "
+            f"a tensor of shape {node.shape} and dtype {node.dtype.name}"
+        )
+
+
+def pruned(plan: Any, node: Node, only: set[Node]) -> tuple[Any, tuple[Node, ...]]:
+    """The part of a plan that leads to nodes worth visiting, and their parents."""
+    inputs = node.inputs
+    wanted = tuple(parent in only for parent in inputs)
+    if all(wanted):
+        return plan, inputs
+    parents = tuple(compress(inputs, wanted))
+    if not parents or plan.recomputes:
+        return plan, parents
+    return plan.partial(wanted), parents
+
+
+def raise_released(node: Node) -> None:
+    raise GradientError(
+        f"backward through {node.name} for a second time: what its rule needs was released after "
+        "the first; pass retain_graph=True to the first backward, or compute the forward again"
+    )

@@ -1,0 +1,582 @@
+"""Checkpointing: the same gradients from less memory, whatever the function does."""
+
+import math
+import threading
+import tracemalloc
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+import adjoint.nn.functional as F
+from adjoint._modes import mode
+from adjoint.testing import check_grads
+
+RNG = np.random.default_rng(0)
+Pair = namedtuple("Pair", "first second")
+
+
+def leaf(*shape: int, dtype: str = "f8") -> ad.Tensor:
+    return ad.tensor(RNG.uniform(0.2, 1.5, shape).astype(dtype), requires_grad=True)
+
+
+def plain(function: Callable, *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+def gradients_of(run: Callable, program: Callable, tensors: list[ad.Tensor]) -> list[np.ndarray]:
+    """The gradients of a program that calls `run` where it may checkpoint."""
+    grads = ad.autograd.grad(program(run, *tensors), tensors, allow_unused=True)
+    return [np.zeros(()) if g is None else g.numpy() for g in grads]
+
+
+def tensors_in(tree: Any) -> list[ad.Tensor]:
+    found = []
+    ad._tree.map_tree(lambda x: isinstance(x, ad.Tensor) and found.append(x), tree)
+    return found
+
+
+def nested(d: dict, *, scale: float, label: str) -> dict:
+    x, (y, z) = d["x"], d["rest"]
+    assert label == "kept"
+    return {"out": [ad.tanh(x * scale), (y @ z, Pair(z + 1, "text"))], "n": 3, "x": x}
+
+
+# Programs of three 3x3 leaves; `run` is `checkpoint`, or just calls.
+PROGRAMS: dict[str, Callable] = {
+    "one input": lambda run, x, y, z: run(lambda x: ad.tanh(x) * x, x).sum(),
+    "closed over": lambda run, x, y, z: run(lambda x: ad.tanh(x @ y) @ z, x).sum(),
+    "only closed over": lambda run, x, y, z: run(lambda: (x * y * z).sum()),
+    "closed over intermediate": lambda run, x, y, z: (
+        lambda h: run(lambda x: ad.exp(x) * h, x).sum() + h.sum()
+    )(ad.sin(y * z)),
+    "same tensor twice": lambda run, x, y, z: run(lambda a, b: a * b, x, x).sum(),
+    "argument and closed over": lambda run, x, y, z: run(lambda a: a * x, x).sum(),
+    "several outputs": lambda run, x, y, z: (lambda a, b, c: (a * b).sum() + c.sum())(
+        *run(lambda x: (x * y, x + z, x * 2), x)
+    ),
+    "an output unused": lambda run, x, y, z: run(lambda x: (x * y, x @ z), x)[0].sum(),
+    "an output twice": lambda run, x, y, z: sum(out.sum() for out in run(lambda x: [x * y] * 2, x)),
+    "op with several outputs": lambda run, x, y, z: (
+        lambda values, rest: values.sum() + (rest * y).sum()
+    )(*run(lambda x: (ad.topk(x, 2)[0], x * x), x)),
+    "nested containers": lambda run, x, y, z: sum(
+        out.sum()
+        for out in tensors_in(run(nested, {"x": x, "rest": (y, z)}, scale=2.0, label="kept"))
+    ),
+    "input as output": lambda run, x, y, z: sum(
+        out.sum() for out in run(lambda x: (x, x * y, z), x)
+    ),
+    "nested checkpoints": lambda run, x, y, z: run(
+        lambda x: run(lambda a: ad.tanh(run(lambda b: b * y + z, a)), x @ y) * x, x
+    ).sum(),
+    "in a chain": lambda run, x, y, z: (lambda step: step(step(step(x))).sum())(
+        lambda h: run(lambda h: ad.tanh(h @ y + z), h)
+    ),
+    "assigns inside": lambda run, x, y, z: run(assigns, x, y).sum(),
+    "detaches inside": lambda run, x, y, z: run(lambda x: x.detach() * x * y, x).sum(),
+    "no_grad inside": lambda run, x, y, z: run(stops, x, y).sum(),
+    "gradient inside": lambda run, x, y, z: run(differentiates, x, y).sum(),
+    "branches": lambda run, x, y, z: run(lambda x: x * y if x.sum() > 0 else x + z, x).sum(),
+}
+
+
+def assigns(x: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
+    out = x * 1
+    out[0] = y[1] * 3
+    out += x
+    return out
+
+
+def stops(x: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
+    with ad.no_grad():
+        scale = x * y
+    return x * scale
+
+
+def differentiates(x: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
+    z = y * 1
+    z = z if z.requires_grad else z.requires_grad_()
+    (g,) = ad.autograd.grad((x * z * z).sum(), z, create_graph=True)
+    return g * x
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize("workers", [1, 3])
+def test_gradients_are_those_without_checkpoints(
+    program: Callable, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adjoint._parallel.SMALL", 0)
+    monkeypatch.setattr("adjoint.autograd.Default.workers", workers)
+    tensors = [leaf(3, 3) for _ in range(3)]
+    expected = gradients_of(plain, program, tensors)
+    found = gradients_of(ad.checkpoint, program, tensors)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# Finite differences see through what is detached; a trace has no values to branch on.
+SMOOTH = [name for name in PROGRAMS if name not in ("detaches inside", "no_grad inside")]
+TRACEABLE = [name for name in PROGRAMS if name != "branches"]
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_second_order(name: str) -> None:
+    program = PROGRAMS[name]
+    check_grads(lambda *xs: program(ad.checkpoint, *xs), [leaf(3, 3) for _ in range(3)])
+
+
+@pytest.mark.parametrize("name", TRACEABLE)
+def test_under_trace(name: str) -> None:
+    program = PROGRAMS[name]
+    tensors = [leaf(3, 3) for _ in range(3)]
+
+    def step(*xs: ad.Tensor) -> tuple:
+        return ad.autograd.grad(program(ad.checkpoint, *xs), xs, allow_unused=True)
+
+    expected = step(*tensors)
+    found = ad.trace(step, *tensors)(*tensors)
+    for one, other in zip(found, expected, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_x_passed_twice_has_gradient_2x() -> None:
+    x = ad.tensor([3.0, -1.0], requires_grad=True)
+    ad.checkpoint(lambda a, b: a * b, x, x).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [6.0, -2.0]
+
+
+def test_only_inputs_are_kept() -> None:
+    x = leaf(1000)
+    x.sum()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    out = ad.checkpoint(lambda x: ad.exp(ad.sin(ad.exp(ad.sin(x)))), x)
+    kept = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert out.data.nbytes <= kept < 2 * out.data.nbytes
+
+
+@pytest.mark.parametrize("checkpointed", [True, False])
+def test_peak_memory_of_a_chain_grows_as_the_root_of_its_length(checkpointed: bool) -> None:
+    lengths = [16, 64, 256]
+    peaks = [math.log(peak_bytes(n, checkpointed)) for n in lengths]
+    growth = np.polyfit(np.log(lengths), peaks, 1)[0]
+    assert abs(growth - (0.5 if checkpointed else 1)) <= 0.1
+
+
+def peak_bytes(n: int, checkpointed: bool) -> int:
+    """The most memory in use while a chain of n layers is computed and run backward."""
+    weights = [ad.tensor(np.full((8, 8), 0.1), requires_grad=True) for _ in range(n)]
+    layers = [lambda x, w=w: ad.relu(x @ w) for w in weights]
+    x = ad.tensor(np.ones((8 * 60, 8)))
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    segments = math.isqrt(n) if checkpointed else 0
+    out = ad.checkpoint_sequential(layers, segments, x) if segments else through(layers, x)
+    out.sum().backward()
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    return peak
+
+
+def through(layers: list, x: ad.Tensor) -> ad.Tensor:
+    for layer in layers:
+        x = layer(x)
+    return x
+
+
+# Recomputation
+
+
+def test_the_function_runs_again_once_per_backward() -> None:
+    calls: list[bool] = []
+    x = leaf(2)
+
+    def function(x: ad.Tensor) -> ad.Tensor:
+        calls.append(ad.is_recomputing())
+        return x * x
+
+    loss = ad.checkpoint(function, x).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    assert calls == [False, True, True] and not ad.is_recomputing()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), 4 * x.detach().numpy())
+
+
+def test_a_second_backward_raises_after_release() -> None:
+    loss = ad.checkpoint(ad.exp, leaf(2)).sum()
+    loss.backward()
+    with pytest.raises(ad.GradientError, match="for a second time"):
+        loss.backward()
+
+
+def test_is_recomputing_is_true_in_nested_functions_and_false_in_hooks() -> None:
+    seen: dict[str, list[bool]] = {"outer": [], "inner": [], "hook": []}
+
+    def inner(x: ad.Tensor) -> ad.Tensor:
+        seen["inner"].append(ad.is_recomputing())
+        out = x * 2
+        out.register_hook(lambda g: seen["hook"].append(ad.is_recomputing()))
+        return out
+
+    def outer(x: ad.Tensor) -> ad.Tensor:
+        seen["outer"].append(ad.is_recomputing())
+        out = ad.checkpoint(inner, x)
+        seen["outer"].append(ad.is_recomputing())
+        return out
+
+    ad.checkpoint(outer, leaf(2)).sum().backward()
+    assert seen == {
+        "outer": [False, False, True, True],
+        "inner": [False, True, True],
+        "hook": [False],
+    }
+
+
+def test_without_recording_it_is_a_plain_call() -> None:
+    calls = []
+    with ad.no_grad():
+        out = ad.checkpoint(lambda x: calls.append(1) or x * 2, leaf(2))
+    assert not out.requires_grad and calls == [1]
+    constant = ad.checkpoint(lambda x: x * 2, ad.ones(2))
+    assert not constant.requires_grad
+
+
+def test_autograd_grad_touches_no_grad_and_runs_only_what_leads_to_its_inputs() -> None:
+    x, w, other = leaf(2), leaf(2), leaf(2)
+    w.register_hook(lambda g: pytest.fail("w isn't asked for"))
+    calls = []
+    out = ad.checkpoint(lambda x: x * w, x) + ad.checkpoint(lambda: calls.append(1) or other * w)
+    (g,) = ad.autograd.grad(out.sum(), x)
+    np.testing.assert_array_equal(g.numpy(), w.detach().numpy())
+    assert x.grad is None and w.grad is None and other.grad is None
+    assert calls == [1], "a checkpoint that doesn't lead to x isn't recomputed"
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_outputs_that_don_t_lead_to_what_is_asked_for_get_nothing(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adjoint._parallel.SMALL", 0)
+    x, w = leaf(2), leaf(2)
+    w.register_hook(lambda g: pytest.fail("w isn't asked for"))
+    one, other = ad.checkpoint(lambda x: (x * 2, ad.sin(ad.exp(w))), x)
+    (g,) = ad.autograd.grad((one + other).sum(), x, workers=workers)
+    assert g is not None and g.tolist() == [2.0, 2.0]
+
+
+def test_an_intermediate_in_front_of_a_checkpoint_has_its_gradient() -> None:
+    x = leaf(3)
+    h = x * 2
+    out = ad.checkpoint(lambda h: h * h, h).sum()
+    assert ad.gradients(out, of=[h], retain_graph=True)[h].numpy() == pytest.approx(
+        2 * h.detach().numpy()
+    )
+    np.testing.assert_allclose(ad.autograd.grad(out, h)[0].numpy(), 2 * h.detach().numpy())
+
+
+# Hooks
+
+
+def test_hooks_and_callbacks_see_totals_once() -> None:
+    x, w = leaf(2), leaf(2)
+    totals: dict[str, list] = {"x": [], "w": [], "h": [], "out": [], "leaf": [], "post": []}
+    x.register_hook(lambda g: totals["x"].append(g.numpy()))
+    w.register_hook(lambda g: totals["w"].append(g.numpy()))
+    w.register_post_accumulate_grad_hook(lambda t: totals["post"].append(t.grad.numpy()))
+    h = x * 3
+    h.register_hook(lambda g: totals["h"].append(g.numpy()))
+    out = ad.checkpoint(lambda h: h * w + h * w, h)
+    out.register_hook(lambda g: totals["out"].append(g.numpy()))
+    loss = (out + out).sum() + (h * w).sum()
+    loss.backward(on_leaf_grad=lambda t, g: totals["leaf"].append(t))
+    values = {k: v[0] for k, v in totals.items() if k != "leaf"}
+    assert all(len(v) == 1 for k, v in totals.items() if k != "leaf")
+    assert len(totals["leaf"]) == 2
+    np.testing.assert_allclose(values["out"], 2.0)
+    np.testing.assert_allclose(values["h"], 5 * w.detach().numpy())
+    np.testing.assert_allclose(values["x"], 15 * w.detach().numpy())
+    np.testing.assert_allclose(values["w"], 5 * h.detach().numpy())
+    np.testing.assert_allclose(values["post"], values["w"])
+
+
+def test_a_hook_that_clips_sees_the_total() -> None:
+    x = ad.tensor(1.0, requires_grad=True)
+    x.register_hook(lambda g: ad.clip(g, -1, 1))
+    (ad.checkpoint(lambda x: x * 0.8, x) + ad.checkpoint(lambda x: x * 0.8, x)).backward()
+    assert x.grad is not None and x.grad.item() == 1
+
+
+def test_hooks_that_the_function_registers_run_once() -> None:
+    x, w = leaf(2), leaf(2)
+    seen: list[str] = []
+
+    def function(x: ad.Tensor) -> ad.Tensor:
+        x.register_hook(lambda g: seen.append("x"))
+        w.register_hook(lambda g: seen.append("w"))
+        h = x * w
+        h.register_hook(lambda g: seen.append("h"))
+        return h * 2
+
+    ad.checkpoint(function, x).sum().backward()
+    assert sorted(seen) == ["h", "w", "x"]
+
+
+def test_leaf_callbacks_come_while_the_pass_goes_on() -> None:
+    events: list[str] = []
+    w1, w2 = leaf(2), leaf(2)
+    x = leaf(2)
+    h = ad.checkpoint(lambda x: x * w1, x)
+    h.register_hook(lambda g: events.append("h"))
+    loss = ad.checkpoint(lambda h: h * w2, h).sum()
+    loss.backward(on_leaf_grad=lambda t, g: events.append("w2" if t is w2 else "later"))
+    assert events[:2] == ["w2", "h"]
+
+
+def test_retain_grad_on_outputs() -> None:
+    x = leaf(2)
+    out = ad.checkpoint(lambda x: x * 2, x)
+    out.retain_grad()
+    (out * 3).sum().backward()
+    assert out.grad is not None and out.grad.tolist() == [3.0, 3.0]
+
+
+# Random numbers
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x, generator: F.dropout(x, 0.5),
+        lambda x, generator: x * generator.normal(x.shape),
+        lambda x, generator: x * ad.random.uniform(x.shape) * generator.uniform(x.shape),
+        lambda x, generator: x * ad.random.gamma(2.0, shape=x.shape),
+        lambda x, generator: ad.checkpoint(lambda x: F.dropout(x, 0.3), F.dropout(x, 0.3)),
+        lambda x, generator: x * (ad.random.seed(5) or ad.random.uniform(x.shape)),
+        lambda x, generator: x * generator.spawn(1)[0].uniform(x.shape),
+    ],
+    ids=["dropout", "generator", "both", "gamma", "nested", "seeds", "spawns"],
+)
+def test_random_numbers_are_replayed_and_the_streams_left_alone(draw: Callable) -> None:
+    x = ad.tensor(np.ones(100), requires_grad=True)
+    generator = ad.random.Generator(3)
+    ad.random.seed(1)
+    out = ad.checkpoint(draw, x, generator)
+    ad.random.uniform((7,))
+    before = ad.random.get_state().tolist(), generator.state.tolist()
+    out.sum().backward()
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.numpy(), out.detach().numpy())
+    assert (ad.random.get_state().tolist(), generator.state.tolist()) == before
+    ad.random.seed(1)
+    generator.seed(3)
+    draw(x, generator)
+    ad.random.uniform((7,))
+    assert (ad.random.get_state().tolist(), generator.state.tolist()) == before
+
+
+def test_other_threads_draw_undisturbed_numbers_during_recomputation() -> None:
+    x = leaf(2)
+    drawn: list[np.ndarray] = []
+
+    def elsewhere() -> None:
+        drawn.append(ad.random.uniform((2,)).numpy())
+
+    def function(x: ad.Tensor) -> ad.Tensor:
+        out = x * ad.random.uniform((2,))
+        if ad.is_recomputing():
+            thread = threading.Thread(target=elsewhere)
+            thread.start()
+            thread.join()
+        return out
+
+    ad.random.seed(0)
+    loss = ad.checkpoint(function, x).sum()
+    loss.backward()
+    ad.random.seed(0)
+    ad.random.uniform((2,))
+    np.testing.assert_array_equal(drawn[0], ad.random.uniform((2,)).numpy())
+
+
+def test_running_statistics_move_once() -> None:
+    x = leaf(8, 3, dtype="f4")
+    mean, var = ad.zeros(3), ad.ones(3)
+    F.batch_norm(x, mean, var, training=True)
+    expected = mean.numpy()
+    mean, var = ad.zeros(3), ad.ones(3)
+    ad.checkpoint(lambda x: F.batch_norm(x, mean, var, training=True), x).sum().backward()
+    np.testing.assert_array_equal(mean.numpy(), expected)
+
+
+# What differs
+
+
+def differing(first: Callable, again: Callable) -> Callable:
+    return lambda *xs: (again if ad.is_recomputing() else first)(*xs)
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "message"),
+    [
+        (lambda x, y: x * y, lambda x, y: x + y, "op 0 was multiply .* now it is add"),
+        (
+            lambda x, y: ad.exp(x).sum(),
+            lambda x, y: ad.exp(x[:1]).sum(),
+            r"op 0 was exp of shape \(2,\).* now it is slice of shape \(1,\)",
+        ),
+        (
+            lambda x, y: ad.exp(x * 1),
+            lambda x, y: ad.exp(ad.astype(x, ad.float32)),
+            "multiply of shape .* and dtype float64, now it is cast of shape .* and dtype float32",
+        ),
+        (lambda x, y: x * y, lambda x, y: x * x, "the inputs of op 0, multiply .* are others now"),
+        (lambda x, y: ad.sin(x), lambda x, y: ad.cos(ad.sin(x)), "1 ops .* the first more .* cos"),
+        (lambda x, y: ad.cos(ad.sin(x)), lambda x, y: ad.sin(x), "2 ops .* now 1 "),
+        (lambda x, y: ad.sin(x), lambda x, y: x.detach(), "1 ops .* now 0 "),
+        (
+            lambda x, y: (ad.sin(x), ad.cos(x)),
+            lambda x, y: (ad.sin(x), ad.cos(x))[::-1],
+            r"results of ops \[0, 1\], now 2 and \[1, 0\]",
+        ),
+    ],
+)
+def test_a_different_recomputation_is_an_error(
+    first: Callable, again: Callable, message: str
+) -> None:
+    x, y = leaf(2), leaf(2)
+    out = ad.checkpoint(differing(first, again), x, y)
+    out = out[0] if isinstance(out, tuple) else out
+    with pytest.raises(ad.GradientError, match=message):
+        out.sum().backward()
+    assert x.grad is None and y.grad is None and not ad.is_recomputing()
+
+
+def test_a_closed_over_parameter_that_changed_is_an_error() -> None:
+    x, w = leaf(2), leaf(2)
+    loss = ad.checkpoint(lambda x: x * w, x).sum()
+    with ad.no_grad():
+        w.add_(x, alpha=-0.1)
+    with pytest.raises(ad.GradientError, match=r"of shape \(2,\) .* closes over was changed"):
+        loss.backward()
+
+
+def test_an_argument_that_changed_is_kept_as_it_was() -> None:
+    x, w = leaf(2), leaf(2)
+    then = w.detach().numpy().copy()
+    loss = ad.checkpoint(lambda x, w: x * w, x, w).sum()
+    with ad.no_grad():
+        w.add_(x, alpha=-0.1)
+    loss.backward()
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.numpy(), then)
+
+
+def test_an_exception_in_the_function_restores_everything() -> None:
+    x = leaf(2)
+
+    def raises(x: ad.Tensor) -> ad.Tensor:
+        ad.random.uniform((2,))
+        if ad.is_recomputing() or x.size == 1:
+            raise KeyError("mine")
+        return x * 2
+
+    state = mode.word, mode.draws, mode.recomputing
+    with pytest.raises(KeyError, match="mine"):
+        ad.checkpoint(raises, x[:1])
+    assert (mode.word, mode.draws, mode.recomputing) == state
+    loss = ad.checkpoint(lambda x: ad.checkpoint(raises, x), x).sum()
+    with pytest.raises(KeyError, match="mine"):
+        loss.backward()
+    assert (mode.word, mode.draws, mode.recomputing) == state
+    ad.checkpoint(lambda x: x * 2, x).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_leaves_that_were_complete_keep_their_gradient(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adjoint._parallel.SMALL", 0)
+    early, late = leaf(2), leaf(2)
+
+    def raises(x: ad.Tensor) -> ad.Tensor:
+        if ad.is_recomputing():
+            raise KeyError("mine")
+        return x * 2
+
+    loss = (ad.checkpoint(raises, late) * early).sum()
+    with pytest.raises(KeyError, match="mine"):
+        loss.backward(workers=workers)
+    assert late.grad is None
+    assert early.grad is not None
+    np.testing.assert_array_equal(early.grad.numpy(), 2 * late.detach().numpy())
+
+
+def test_an_anomaly_names_the_line_in_the_function() -> None:
+    x = ad.tensor([0.0, 1.0], requires_grad=True)
+    with ad.detect_anomaly():
+        loss = ad.checkpoint(lambda x: ad.sqrt(x), x).sum()
+        with pytest.raises(ad.AnomalyError, match=r"sqrt[\s\S]*test_checkpoint.py"):
+            loss.backward()
+
+
+# checkpoint_sequential
+
+
+@pytest.mark.parametrize(
+    ("n", "segments", "lengths"),
+    [(4, 2, [2, 2]), (5, 2, [3, 2]), (7, 3, [3, 3, 1]), (3, 1, [3]), (3, 5, [1, 1, 1])],
+)
+def test_sequences_are_split_into_parts_of_equal_length(
+    n: int, segments: int, lengths: list[int]
+) -> None:
+    x = leaf(2)
+    runs: list[list[int]] = []
+
+    def layer(k: int) -> Callable:
+        def run(x: ad.Tensor) -> ad.Tensor:
+            if ad.is_recomputing():
+                runs[-1].append(k)
+            return ad.sin(x)
+
+        return run
+
+    h = x
+    for _ in range(n):
+        h = ad.sin(h)
+    (expected,) = ad.autograd.grad(h.sum(), x)
+    out = ad.checkpoint_sequential([layer(k) for k in range(n)], segments, x)
+    node, parts = out.node, []
+    while node is not None and node.plan is not None:
+        parts.append(node)
+        node = node.inputs[0]
+    assert len(parts) == 2 * len(lengths), "a checkpoint and its output for each part"
+    runs.append([])
+    (g,) = ad.autograd.grad(out.sum(), x)
+    np.testing.assert_array_equal(g.numpy(), expected.numpy())
+    starts = [sum(lengths[:k]) for k in range(len(lengths))]
+    in_order = [list(range(s, s + m)) for s, m in zip(starts, lengths, strict=True)]
+    assert runs[0] == [k for part in reversed(in_order) for k in part]
+
+
+def test_an_empty_sequence_returns_its_input() -> None:
+    x = leaf(2)
+    assert ad.checkpoint_sequential([], 3, x) is x
+
+
+@pytest.mark.parametrize("segments", [0, -1, 1.5, True])
+def test_segments_is_a_positive_integer(segments: Any) -> None:
+    with pytest.raises(ad.ArgumentError, match="segments is a positive integer"):
+        ad.checkpoint_sequential([ad.sin], segments, leaf(2))
+
+
+def test_a_function_is_needed() -> None:
+    with pytest.raises(ad.DTypeError, match="a function is needed, got Tensor"):
+        ad.checkpoint(leaf(2))  # type: ignore[arg-type]
