@@ -1,4 +1,4 @@
-"""Runs the benchmarks: python -m benchmarks [peers | chain | importing]."""
+"""Runs the benchmarks: python -m benchmarks [PART]."""
 
 import argparse
 import json
@@ -6,12 +6,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import chain, importing, peers
+from . import chain, checkpointing, importing, parallel, peers
 from ._common import Report
 
 PARTS: dict[str, Callable[[int], Report]] = {
     "peers": peers.run,
     "chain": chain.run,
+    "checkpointing": checkpointing.run,
+    "parallel": parallel.run,
     "importing": importing.run,
 }
 
