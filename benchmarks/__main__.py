@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import chain, checkpointing, importing, parallel, peers
+from . import chain, checkpointing, importing, parallel, peers, transforms
 from ._common import Report
 
 PARTS: dict[str, Callable[[int], Report]] = {
@@ -14,6 +14,7 @@ PARTS: dict[str, Callable[[int], Report]] = {
     "chain": chain.run,
     "checkpointing": checkpointing.run,
     "parallel": parallel.run,
+    "transforms": transforms.run,
     "importing": importing.run,
 }
 

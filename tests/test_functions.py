@@ -235,6 +235,7 @@ EXEMPT = {
     "isdtype result_type set_default_dtype devices einsum_path",
     "the machinery of gradients and traces": "checkpoint checkpoint_sequential get_default_workers "
     "gradients is_grad_enabled is_recomputing is_tracing set_default_workers trace",
+    "about recorded graphs": "graph memory",
     "transforms of functions": "grad hessian hvp jacobian jvp value_and_grad vjp vmap",
     "a copy of values, without their graph": "tensor",
 }
@@ -242,7 +243,8 @@ EXEMPT = {
 
 def public_functions() -> set[str]:
     """Names in `ad.` that are functions, but for ops that are declared to have no gradient."""
-    found = {name: f for name, f in vars(ad).items() if not name.startswith("_") and callable(f)}
+    found = {name: getattr(ad, name) for name in dir(ad) if not name.startswith("_")}
+    found = {name: f for name, f in found.items() if callable(f)}
     return {
         name
         for name, f in found.items()

@@ -4,11 +4,9 @@
 import builtins as _builtins
 import importlib as _importlib
 import math as _math
-from typing import Any as _Any
+import typing as _typing
 
 from . import autograd, op
-from ._batch import vmap
-from ._checkpoint import checkpoint, checkpoint_sequential
 from ._dtypes import (
     DType,
     bool,
@@ -39,7 +37,6 @@ from ._modes import (
 )
 from ._tensor import Tensor
 from ._trace import Graph, trace
-from ._transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from .autograd import get_default_workers, gradients, set_default_workers
 from .functions import hints as _hints
 from .functions import methods as _methods
@@ -145,26 +142,39 @@ __array_api_version__ = "2025.12"
 
 e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
 
+if _typing.TYPE_CHECKING:
+    from ._batch import vmap
+    from ._checkpoint import checkpoint, checkpoint_sequential
+    from ._graphs import graph, memory
+    from ._transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+
 _LAZY = ("fft", "linalg", "nn", "optim", "random", "testing")
-_LAZY_FUNCTIONS = {"graph": "_graphs", "memory": "_graphs"}
+_LAZY_FUNCTIONS = {
+    "_batch": ("vmap",),
+    "_checkpoint": ("checkpoint", "checkpoint_sequential"),
+    "_graphs": ("graph", "memory"),
+    "_transforms": ("grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"),
+}
+_HOME = {name: module for module, names in _LAZY_FUNCTIONS.items() for name in names}
 
 
-def __getattr__(name: str) -> _Any:
+def __getattr__(name: str) -> _typing.Any:
     """Load parts that not every program needs on first use."""
     if name in _LAZY:
         return _importlib.import_module(f".{name}", __name__)
-    if name in _LAZY_FUNCTIONS:
-        return getattr(_importlib.import_module(f".{_LAZY_FUNCTIONS[name]}", __name__), name)
+    if name in _HOME:
+        function = getattr(_importlib.import_module(f".{_HOME[name]}", __name__), name)
+        return globals().setdefault(name, function)
     raise _hints.missing("module 'adjoint'", name, _hints.FUNCTIONS)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_LAZY_FUNCTIONS})
+    return sorted({*globals(), *_LAZY, *_HOME})
 
 
 _INTERNAL = {"backends", "functions", "primitives"}
 __all__ = [  # type: ignore[reportUnsupportedDunderAll]
     name
-    for name in dir()
+    for name in (*dir(), *_HOME)
     if not name.startswith("_") and not hasattr(_builtins, name) and name not in _INTERNAL
 ]
