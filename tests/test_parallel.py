@@ -141,9 +141,10 @@ def test_the_default_holds_for_all_and_is_overruled(monkeypatch: pytest.MonkeyPa
         (x * x).backward()
         ad.gradients(x * x, workers=2)
         ad.autograd.grad(x * x, x, workers=1)
+        ad.grad(lambda x: x * x)(2.0)
     finally:
         ad.set_default_workers(1)
-    assert asked == [3, 2] and ad.get_default_workers() == 1
+    assert asked == [3, 2, 3] and ad.get_default_workers() == 1
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True, "2"])

@@ -21,6 +21,12 @@ from ._tensor import Tensor
 from .primitives.elementwise import add
 
 
+class Default:
+    """What holds where nothing else is said, for the whole process."""
+
+    workers = 1
+
+
 def propagate(
     seeds: Iterable[tuple[Node, Any]],
     leaf: Receiver,
@@ -33,7 +39,7 @@ def propagate(
     only: set[Node] | None = None,
     early: bool = False,
     hooks: bool = True,
-    workers: int = 1,
+    workers: int | None = None,
 ) -> None:
     """Send gradients from the seeds towards the leaves.
 
@@ -42,6 +48,7 @@ def propagate(
     nodes worth visiting. `early`: leaves come as soon as their gradients are complete. `hooks`:
     whether the user's hooks run. `workers`: how many threads may run nodes at once.
     """
+    workers = workers or Default.workers
     run = Pass(leaf, create_graph, retain_graph, watch, watched, retain, only, hooks)
     seeds = [(node, g) for node, g in seeds if only is None or node in only]
     # A recorded gradient's graph depends on the order in which it was made: that stays the same.

@@ -12,7 +12,7 @@ from typing import Any
 from ._errors import ArgumentError, DTypeError, GradientError, ShapeError
 from ._lookahead import leading_to, reachable
 from ._node import Node, registered
-from ._reverse import propagate
+from ._reverse import Default, propagate
 from ._tensor import Tensor, check_like, describe, share, wrap
 from .primitives.creation import full
 from .primitives.elementwise import add
@@ -23,12 +23,6 @@ LeafCallback = Callable[[Tensor, Tensor], None]
 accumulation = threading.Lock()
 
 
-class Default:
-    """What holds where nothing else is said, for the whole process."""
-
-    workers = 1
-
-
 def set_default_workers(n: int) -> None:
     """Let backward passes use up to n threads, unless they say otherwise by `workers=`.
 
@@ -37,7 +31,7 @@ def set_default_workers(n: int) -> None:
     2
     >>> ad.set_default_workers(1)
     """
-    Default.workers = checked_workers("set_default_workers", n)
+    Default.workers = checked_workers("set_default_workers", n) or 1
 
 
 def get_default_workers() -> int:
@@ -49,10 +43,8 @@ def get_default_workers() -> int:
     return Default.workers
 
 
-def checked_workers(function: str, workers: int | None) -> int:
-    if workers is None:
-        return Default.workers
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+def checked_workers(function: str, workers: int | None) -> int | None:
+    if workers is not None and (type(workers) is not int or workers < 1):
         raise ArgumentError(f"{function}: workers is a positive integer, got {workers!r}")
     return workers
 
