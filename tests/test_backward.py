@@ -1,6 +1,9 @@
 """SPEC A, Backward: what the reverse pass promises."""
 
 import inspect
+import os
+import subprocess
+import sys
 import threading
 import weakref
 from typing import Any
@@ -1396,3 +1399,92 @@ def test_a_long_rule_with_shared_parts_compiles_in_no_time():
     op = ad.op.elementwise("long", x=rule, forward=lambda x: x * x * 0.5)
     x = ad.tensor([3.0], requires_grad=True)
     assert both_ways(op(x).sum(), x) == ([3.0], [3.0])
+
+
+# Misuse that was silent
+
+
+def test_gradients_takes_one_tensor_for_of_and_says_what_isn_t_one() -> None:
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    h = x * 3
+    assert ad.gradients((h * h).sum(), of=h)[h].tolist() == [6.0, 12.0]
+    with pytest.raises(ad.DTypeError, match=r"gradients: of\[1\] is a NoneType, not a tensor"):
+        ad.gradients(h.sum(), of=[h, None])  # type: ignore[list-item]
+
+
+def test_gradients_that_are_equal_are_tensors_of_their_own() -> None:
+    w = ad.tensor([1.0, 2.0], requires_grad=True)
+    x, y = (ad.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+    loss = ((x + y) * w).sum()
+    a, b = ad.autograd.grad(loss, [x, y], create_graph=True)
+    grads = ad.gradients(loss, create_graph=True)
+    loss.backward(create_graph=True)
+    assert a is not b and grads[x] is not grads[y] and x.grad is not y.grad
+
+
+def test_hooks_and_callbacks_are_functions() -> None:
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    for call in (
+        lambda: x.register_hook(3),  # type: ignore[arg-type]
+        lambda: x.register_post_accumulate_grad_hook(3),  # type: ignore[arg-type]
+        lambda: x.sum().backward(on_leaf_grad=3),
+        lambda: ad.gradients(x.sum(), on_leaf_grad=3),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ad.DTypeError, match="a function is needed, got int"):
+            call()
+
+
+def test_a_leaf_may_stop_to_require_grad_in_its_callback() -> None:
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    grads = ad.gradients((x * x).sum(), on_leaf_grad=lambda t, g: t.requires_grad_(False))
+    assert x not in grads and not x.requires_grad
+
+
+def test_one_no_grad_object_in_two_threads() -> None:
+    switch = ad.no_grad()
+    inside, leave = threading.Event(), threading.Event()
+    after: list[bool] = []
+
+    def other() -> None:
+        with switch:
+            inside.set()
+            leave.wait()
+        after.append(ad.is_grad_enabled())
+
+    thread = threading.Thread(target=other)
+    with ad.no_grad(), switch:
+        thread.start()
+        inside.wait()
+    assert ad.is_grad_enabled()
+    leave.set()
+    thread.join()
+    assert after == [True]
+
+
+def test_the_gradient_of_many_concatenated_tensors_takes_one_pass_over_them() -> None:
+    xs = [ad.tensor([float(k)], requires_grad=True) for k in range(3000)]
+    out = ad.concat([*xs[:2], ad.ones(3), *xs[2:]])
+    (out * ad.arange(3003.0)).sum().backward()
+    assert [x.grad.item() for x in xs[:4]] == [0, 1, 5, 6]  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_doesn_t_wait_for_locks_of_its_parent_s_threads() -> None:
+    script = """
+import os, sys, warnings
+warnings.simplefilter("ignore")
+import adjoint as ad
+from adjoint import autograd
+from adjoint.random import _generator
+autograd.accumulation.acquire()
+_generator.default._turn.acquire()
+pid = os.fork()
+if not pid:
+    x = ad.tensor(2.0, requires_grad=True)
+    (x * x).backward()
+    ad.random.uniform((2,))
+    os._exit(0 if x.grad.item() == 4 else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], timeout=60, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()

@@ -80,6 +80,12 @@ PROGRAMS: dict[str, Callable] = {
     "detaches inside": lambda run, x, y, z: run(lambda x: x.detach() * x * y, x).sum(),
     "no_grad inside": lambda run, x, y, z: run(stops, x, y).sum(),
     "gradient inside": lambda run, x, y, z: run(differentiates, x, y).sum(),
+    "an output of another": lambda run, x, y, z: (
+        lambda h, out, more: (h * z).sum() + out.sum() + (more * h).sum()
+    )(*run(lambda x: (lambda h: (h, h * h, ad.sin(h) @ y))(ad.tanh(x * y)), x)),
+    "outputs in a row": lambda run, x, y, z: sum(
+        (out * k).sum() for k, out in enumerate(run(in_a_row, x, y), 1)
+    ),
     "branches": lambda run, x, y, z: run(lambda x: x * y if x.sum() > 0 else x + z, x).sum(),
 }
 
@@ -89,6 +95,14 @@ def assigns(x: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
     out[0] = y[1] * 3
     out += x
     return out
+
+
+def in_a_row(x: ad.Tensor, y: ad.Tensor) -> list[ad.Tensor]:
+    """Each but the first result is computed from the one before."""
+    out = [ad.sin(x)]
+    for _ in range(3):
+        out.append(ad.tanh(out[-1] * y))
+    return out[::-1]
 
 
 def stops(x: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
@@ -282,6 +296,29 @@ def test_an_intermediate_in_front_of_a_checkpoint_has_its_gradient() -> None:
     np.testing.assert_allclose(ad.autograd.grad(out, h)[0].numpy(), 2 * h.detach().numpy())
 
 
+@pytest.mark.parametrize("workers", [1, 4])
+def test_an_output_on_which_another_depends_has_its_whole_gradient(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adjoint._parallel.SMALL", 0)
+    monkeypatch.setattr("adjoint._reverse.Default.workers", workers)
+
+    def function(x: ad.Tensor) -> tuple:
+        one = x * 1
+        h = one * 3
+        return h, h * h * one / x.detach()
+
+    x = ad.tensor(2.0, requires_grad=True)
+    h, y = ad.checkpoint(function, x)
+    assert ad.gradients(h + y, of=[h], retain_graph=True)[h].item() == 13
+    assert ad.autograd.grad(y, h, retain_graph=True)[0].item() == 12
+    (g,) = ad.autograd.grad(y, h, create_graph=True)
+    assert g is not None
+    assert ad.autograd.grad(g, x, retain_graph=True)[0].item() == 12  # type: ignore[union-attr]
+    h.register_hook(lambda g: g * 0)
+    assert ad.gradients(h + y, retain_graph=True)[x].item() == 18, "what doesn't go through h"
+
+
 # Hooks
 
 
@@ -329,6 +366,19 @@ def test_hooks_that_the_function_registers_run_once() -> None:
     assert sorted(seen) == ["h", "w", "x"]
 
 
+def test_hooks_work_in_gradients_that_the_function_takes() -> None:
+    w, x = (ad.tensor(value, requires_grad=True) for value in (2.0, 3.0))
+
+    def function(x: ad.Tensor) -> ad.Tensor:
+        with w.register_hook(lambda g: g * 10):
+            (g,) = ad.autograd.grad(w * w, w, create_graph=True)
+        return x * g
+
+    ad.checkpoint(function, x).backward()
+    assert x.grad is not None and x.grad.item() == 40
+    assert w.node is not None and not w.node.extra.hooks  # type: ignore[union-attr]
+
+
 def test_leaf_callbacks_come_while_the_pass_goes_on() -> None:
     events: list[str] = []
     w1, w2 = leaf(2), leaf(2)
@@ -346,6 +396,22 @@ def test_retain_grad_on_outputs() -> None:
     out.retain_grad()
     (out * 3).sum().backward()
     assert out.grad is not None and out.grad.tolist() == [3.0, 3.0]
+
+
+def test_retain_grad_inside_the_function() -> None:
+    x = ad.tensor(2.0, requires_grad=True)
+    h = x * 3
+
+    def function(h: ad.Tensor) -> ad.Tensor:
+        h.retain_grad()
+        out = h * h
+        out.retain_grad()
+        return out
+
+    out = ad.checkpoint(function, h)
+    (out * 5).backward()
+    assert h.grad is not None and h.grad.item() == 60
+    assert out.grad is not None and out.grad.item() == 5
 
 
 # Random numbers
@@ -403,6 +469,23 @@ def test_other_threads_draw_undisturbed_numbers_during_recomputation() -> None:
     ad.random.seed(0)
     ad.random.uniform((2,))
     np.testing.assert_array_equal(drawn[0], ad.random.uniform((2,)).numpy())
+
+
+def test_draws_of_other_threads_in_between_don_t_matter() -> None:
+    x = ad.tensor(np.ones(50), requires_grad=True)
+
+    def function(x: ad.Tensor) -> ad.Tensor:
+        h = F.dropout(x, 0.5)
+        if not ad.is_recomputing():
+            thread = threading.Thread(target=ad.random.uniform, args=((5,),))
+            thread.start()
+            thread.join()
+        return F.dropout(h, 0.5)
+
+    out = ad.checkpoint(function, x)
+    out.sum().backward()
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.numpy(), out.detach().numpy())
 
 
 def test_running_statistics_move_once() -> None:
@@ -465,6 +548,38 @@ def test_a_closed_over_parameter_that_changed_is_an_error() -> None:
         w.add_(x, alpha=-0.1)
     with pytest.raises(ad.GradientError, match=r"of shape \(2,\) .* closes over was changed"):
         loss.backward()
+
+
+@pytest.mark.parametrize(("dtype", "by"), [("f2", 1.1), ("f4", 1.01), ("f8", 1 + 1e-9)])
+def test_other_values_from_the_same_ops_are_an_error(dtype: str, by: float) -> None:
+    x, constant = leaf(50, dtype=dtype), ad.tensor(np.linspace(1, 2, 50).astype(dtype))
+    array, factor = np.linspace(1, 2, 50).astype(dtype), [1.0]
+
+    def change() -> None:
+        constant.__imul__(by)
+        np.multiply(array, by, out=array)
+        factor[0] *= by
+
+    for function in (lambda x: x * constant, lambda x: x * array, lambda x: x * factor[0]):
+        ad.checkpoint(function, x).sum().backward()
+        loss = ad.checkpoint(function, x).sum()
+        change()
+        with pytest.raises(ad.GradientError, match="same ops gave other values in result 0"):
+            loss.backward()
+
+
+def test_the_same_values_in_other_places_are_an_error() -> None:
+    x = leaf(40)
+    orders = iter([np.arange(40), np.arange(40)[::-1].copy()])
+    loss = ad.checkpoint(lambda x: x[next(orders)], x).sum()
+    with pytest.raises(ad.GradientError, match="same ops gave other values"):
+        loss.backward()
+
+
+def test_results_that_are_nan_or_infinite_are_the_same_again() -> None:
+    x = ad.tensor([0.0, -1.0, 1.0], requires_grad=True)
+    ad.checkpoint(lambda x: ad.log(x), x).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [math.inf, -1.0, 1.0]
 
 
 def test_an_argument_that_changed_is_kept_as_it_was() -> None:
@@ -575,6 +690,27 @@ def test_an_empty_sequence_returns_its_input() -> None:
 def test_segments_is_a_positive_integer(segments: Any) -> None:
     with pytest.raises(ad.ArgumentError, match="segments is a positive integer"):
         ad.checkpoint_sequential([ad.sin], segments, leaf(2))
+
+
+def test_results_that_can_t_be_found_are_an_error() -> None:
+    class Result:
+        def __init__(self, x: ad.Tensor) -> None:
+            self.x = x * 2
+
+    with pytest.raises(ad.DTypeError, match="a Result, which isn't looked into"):
+        ad.checkpoint(Result, leaf(2))
+
+
+def test_keywords_are_the_function_s() -> None:
+    x = leaf(2)
+    out = ad.checkpoint(lambda x, function: function(x), x, function=ad.sin)
+    np.testing.assert_array_equal(out.detach().numpy(), np.sin(x.detach().numpy()))
+
+
+@pytest.mark.parametrize("layers", [ad.sin, [ad.sin, 3]])
+def test_layers_is_a_sequence_of_functions(layers: Any) -> None:
+    with pytest.raises(ad.DTypeError, match="layers is a sequence of functions"):
+        ad.checkpoint_sequential(layers, 1, leaf(2))
 
 
 def test_a_function_is_needed() -> None:

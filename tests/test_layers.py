@@ -25,6 +25,7 @@ LAYERS = (
     ("_parallel",),
     ("_reverse",),
     ("autograd", "_trace", "_checkpoint", "_variables"),
+    ("_partial", "_examples"),
     ("_batch",),
     ("_transforms",),
     ("functions",),

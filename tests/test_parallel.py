@@ -2,10 +2,12 @@
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -145,6 +147,11 @@ def test_the_default_holds_for_all_and_is_overruled(monkeypatch: pytest.MonkeyPa
     finally:
         ad.set_default_workers(1)
     assert asked == [3, 2, 3] and ad.get_default_workers() == 1
+
+
+def test_the_default_is_a_positive_integer_too() -> None:
+    with pytest.raises(ad.ArgumentError, match="set_default_workers: workers is a positive"):
+        ad.set_default_workers(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True, "2"])
@@ -314,6 +321,52 @@ def test_a_hook_may_run_backward_itself() -> None:
         part.register_hook(again)
     sum(parts).sum().backward(workers=4)  # type: ignore[union-attr]
     assert len(inner) == 6 and all(g == inner[0] for g in inner)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
+def test_an_interrupt_is_that_interrupt_and_the_next_pass_is_right() -> None:
+    leaves = [ad.tensor(np.linspace(0, 1, 500), requires_grad=True) for _ in range(10)]
+    loss = sum(ad.tanh(ad.sin(ad.tanh(x))).sum() for x in leaves)
+    expected = ad.gradients(loss, retain_graph=True)  # type: ignore[arg-type]
+    rng = random.Random(0)
+
+    def interrupt(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(100):
+            with pytest.raises(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.0002, 0.005))
+                while True:
+                    ad.gradients(loss, retain_graph=True, workers=4)  # type: ignore[arg-type]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+    found = ad.gradients(loss, workers=4)  # type: ignore[arg-type]
+    for x in leaves:
+        np.testing.assert_array_equal(found[x].numpy(), expected[x].numpy())
+
+
+@pytest.mark.parametrize("uses", [10, 40])
+def test_contributions_are_added_as_they_arrive(uses: int) -> None:
+    w = ad.tensor(np.ones((64, 64)), requires_grad=True)
+    h = w * 1.0
+    for _ in range(uses):
+        h = ad.tanh(h * w)
+    loss = h.sum()
+    tracemalloc.start()
+    loss.backward(workers=2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 12 * w.data.nbytes, "and not kept until the last one is there"
+
+
+def test_no_more_threads_than_nodes() -> None:
+    before = len(_parallel.pool.threads)
+    x = ad.tensor(np.ones(4), requires_grad=True)
+    (x * x).sum().backward(workers=1000)
+    assert len(_parallel.pool.threads) <= max(before, 3)
 
 
 def test_grad_mode_in_hooks_is_that_of_the_serial_engine() -> None:

@@ -245,6 +245,27 @@ def test_scalars_keep_their_digits_in_recorded_rules() -> None:
     same(ad.trace(gradient, x)(x), gradient(x))
 
 
+def test_a_scalar_that_is_out_of_range_is_refused_as_outside() -> None:
+    x = ad.ones(3, dtype=ad.int8)
+    with pytest.raises(ad.RangeError) as outside:
+        ad.add(x, 300)
+    with pytest.raises(ad.RangeError) as inside:
+        ad.trace(lambda x: x + 300, x)
+    assert str(inside.value) == str(outside.value)
+
+
+def test_a_traced_value_says_that_its_trace_has_ended() -> None:
+    kept: list[ad.Tensor] = []
+    ad.trace(kept.append, ad.ones(2))
+    for use in (
+        lambda x: ad.sin(x),
+        lambda x: ad.ones(2) * x,
+        lambda x: np.add(np.ones(2), x.data),
+    ):
+        with pytest.raises(ad.TraceError, match="after its trace ended, or in another thread"):
+            use(kept[0])
+
+
 def test_nested_containers_go_in_and_out() -> None:
     def work(batch, scale):
         return {"sum": batch["a"] + batch["b"][0], "scale": scale}

@@ -163,6 +163,29 @@ def test_assigning_to_what_vjp_returned_leaves_the_pullback_alone() -> None:
     close(pullback(np.ones(2))[0], [4.0, 8.0])
 
 
+def test_assigning_to_what_the_function_kept_leaves_the_pullback_alone() -> None:
+    kept: list = []
+
+    def f(x):
+        kept.append(x * x)
+        return kept[0]
+
+    _, pullback = ad.vjp(f, np.array([1.0, 2.0]))
+    kept[0][0] = 100.0
+    close(pullback(np.ones(2))[0], [2.0, 4.0])
+
+
+def test_results_are_tensors_of_their_own() -> None:
+    w = leaf([2.0, 3.0])
+    first, second = ad.grad(lambda x, y: ((x + y) * w).sum(), argnums=(0, 1))(w, w)
+    first += 1
+    close(second, [2.0, 3.0])
+    given = w * 1
+    (same,) = ad.vjp(lambda x: x, np.ones(2))[1](given)
+    same[0] = 100.0
+    close(given, [2.0, 3.0])
+
+
 def test_a_tensor_given_twice_is_two_variables() -> None:
     x = ad.asarray(3.0)
     assert ad.grad(lambda x, y: x * y * y, argnums=(0, 1))(x, x) == (9.0, 18.0)
@@ -275,6 +298,60 @@ def test_a_pullback_serves_transforms_that_began_after_it() -> None:
     assert ad.jvp(lambda z: pullback(z * z)[0], (3.0,), (1.0,))[1] == 72.0
 
 
+def test_a_pullback_in_a_loop_does_the_same_work_each_time(monkeypatch) -> None:
+    looks = 0
+    inputs: Any = ad._node.Node.inputs
+
+    def counted(node):
+        nonlocal looks
+        looks += 1
+        return inputs.fget(node)
+
+    def work(turns: int) -> int:
+        nonlocal looks
+        w = leaf([1.0, 1.0])
+        _, pullback = ad.vjp(lambda x: ad.sin(x) * w, np.ones(2))
+        looks, s = 0, w * 1
+        for _ in range(turns):
+            s = s + 0.01 * pullback(s)[0]
+        assert s.requires_grad
+        return looks
+
+    monkeypatch.setattr(ad._node.Node, "inputs", property(counted))
+    assert work(30) - work(20) == work(20) - work(10) > 0
+
+
+def test_a_pullback_in_a_loop_keeps_what_leads_outside_only() -> None:
+    w = leaf([2.0, 3.0])
+    _, pullback = ad.vjp(lambda x: (x * w, x * x), np.array([1.0, 2.0]))
+    once, twice = pullback((np.ones(2), np.ones(2))), pullback((w, w * w))
+    (once[0] + twice[0]).sum().backward()
+    close(once[0], [4.0, 7.0])
+    close(twice[0], [2 * 2.0 + 2 * 4.0, 3 * 3.0 + 4 * 9.0])
+    close(w.grad, [1 + 4.0 + 8.0, 1 + 6.0 + 24.0])  # of w + 2x + w^2 + 2x w^2
+    _, pullback = ad.vjp(lambda x: (x * x, w), np.array([1.0, 2.0]))
+    assert not pullback((np.ones(2), np.ones(2)))[0].requires_grad
+
+
+def test_leaves_that_the_function_made_for_itself_are_nothing_outside() -> None:
+    kept: list = []
+
+    def f(y):
+        z = y.detach().requires_grad_()
+        kept[1:] = [z] * len(kept)
+        (g,) = ad.autograd.grad((z**3).sum(), z, create_graph=True)
+        return (g * y).sum()
+
+    x = np.array([1.0, 2.0])
+    g, total = ad.grad(f)(x), ad.value_and_grad(f)(x)[0]
+    close(g, 3 * x * x)
+    assert not g.requires_grad and not total.requires_grad
+    assert not ad.vjp(f, x)[1](1.0)[0].requires_grad
+    kept.append(None)  # now somebody has the leaf, and may want its gradient
+    g = ad.grad(f)(x)
+    close(ad.autograd.grad(g.sum(), kept[1])[0], 6 * x)
+
+
 def test_values_keep_the_graph_that_leads_outside() -> None:
     w = leaf([5.0, 6.0])
     x = ad.asarray([1.0, 2.0], dtype=ad.float64)
@@ -355,6 +432,66 @@ def test_graphs_are_freed_without_the_garbage_collector() -> None:
         assert [ref() for ref in seen] == [None] * len(seen)
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "hvp"])
+def test_what_was_saved_is_released_as_gradients_pass(name: str) -> None:
+    saved: list = []
+    alive: list = []
+
+    def look(g):
+        alive.append(sum(ref() is not None for ref in saved))
+        return g.copy()
+
+    looking = ad.op.other("looking", x=lambda g: g, kernels={"cpu": look})
+    first = ad.op.other("first", x=lambda g: looking(g), kernels={"cpu": np.copy})
+
+    def f(x):
+        y = first(x)
+        for _ in range(5):
+            y = ad.exp(0.1 * y)
+            saved.append(weakref.ref(y.data))
+        return y.sum()
+
+    some_transforms(f, ad.asarray([1.0, 2.0]))[name]()
+    assert alive == ([5, 0] if name == "hvp" else [0])  # an hvp's first gradient is recorded
+
+
+def test_a_gradient_stops_at_its_variables() -> None:
+    counted, runs = counting()
+    before = ad.op.other("before", x=lambda g: counted(g), kernels={"cpu": np.copy})
+    y = before(leaf([1.0, 2.0]))
+    for f in (lambda z: (z**3).sum(), lambda z: (z**3 * y).sum()):
+        for run in some_transforms(f, y).values():
+            assert run().requires_grad
+    assert runs == []
+
+
+def test_what_a_checkpoint_computes_again_is_dropped_after_each_pullback() -> None:
+    seen: list = []
+    w = leaf([1.0, 2.0])
+
+    def f(x):
+        y = ad.exp(x * w)
+        seen.append(weakref.ref(y.data))
+        return ad.sin(y)
+
+    _, pullback = ad.vjp(lambda x: ad.checkpoint(f, x), np.ones(2))
+    with ad.no_grad():
+        close(pullback(np.ones(2))[0], values(pullback(np.ones(2))[0]))
+    assert [ref() for ref in seen] == [None] * 3
+
+
+def test_a_gradient_by_all_that_there_is_needs_no_look_ahead(monkeypatch) -> None:
+    def refused(*args):
+        raise AssertionError("looked ahead")
+
+    monkeypatch.setattr(ad._variables, "leading_to", refused)
+    x, w = np.array([1.0, 2.0]), leaf([1.0, 1.0])
+    close(ad.grad(lambda x, y: (x * y).sum(), argnums=(0, 1))(x, x)[1], x)
+    close(ad.hvp(lambda x: (x**3).sum(), (x,), (x,))[0], 6 * x * x)
+    with pytest.raises(AssertionError, match="looked ahead"):
+        ad.grad(lambda x: (x * w).sum())(x)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -565,6 +702,20 @@ def test_aux_is_differentiable_by_the_outer_transform() -> None:
     assert ad.grad(outer)(2.0) == 32.0
 
 
+@pytest.mark.parametrize("transform", [ad.grad, ad.value_and_grad])
+def test_aux_that_leads_outside_shares_the_graph_of_the_result(transform) -> None:
+    w = leaf([2.0, 3.0])
+
+    def f(x):
+        y = x * x
+        return y.sum(), y * w
+
+    out = transform(f, has_aux=True)(np.array([1.0, 2.0]))
+    aux = out[1] if transform is ad.grad else out[0][1]
+    aux.sum().backward()
+    close(w.grad, [1.0, 4.0])
+
+
 def test_aux_under_no_grad_has_no_graph_but_outside_tensors_stay() -> None:
     w = leaf(2.0)
     with ad.no_grad():
@@ -622,6 +773,42 @@ def test_backward_inside_leaves_the_variables_alone() -> None:
     close(w.grad, 2.0)
 
 
+@pytest.mark.parametrize("ask", [ad.Tensor.backward, ad.gradients])
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_of_nothing_but_arguments_are_not_lost(name: str, ask) -> None:
+    kept: list = []
+
+    def f(x, inside: bool = False):
+        kept.append((x * x).sum())
+        if inside:
+            ask(kept.pop())
+        return (x**3).sum()
+
+    x = np.array([1.0, 2.0])
+    message = f"function under ad.{'jacobian' if name == 'forward' else name}, .* has_aux=True"
+    with pytest.raises(ad.GradientError, match=message):
+        some_transforms(functools.partial(f, inside=True), ad.asarray(x))[name]()
+    some_transforms(f, ad.asarray(x))[name]()
+    with pytest.raises(ad.GradientError, match=message):
+        ask(kept[0])
+    w = leaf([1.0, 1.0])
+    grads = ad.gradients((ad.grad(lambda x: (w * x**3).sum())(x)).sum())
+    close(grads[w], [3.0, 12.0])  # the variable x was reached too
+
+
+def test_gradients_inside_by_what_the_function_computed() -> None:
+    def f(x):
+        y = x * x
+        by_y, by_x = ad.autograd.grad((y * y).sum(), [y, x], create_graph=True)
+        close(by_y, 2 * values(y))
+        grads = ad.gradients((y * y).sum(), of=[y, x], retain_graph=True)
+        close(grads[x], values(by_x))
+        close(grads[y], values(by_y))
+        return (by_x * x).sum()
+
+    close(ad.grad(f)(np.array([1.0, 2.0])), [16.0, 128.0])
+
+
 def test_a_checkpoint_can_call_transforms_and_be_transformed() -> None:
     def f(x):
         return ad.checkpoint(lambda y: ad.grad(lambda z: (z**3 * x).sum())(y), x).sum()  # 3 x^3
@@ -666,19 +853,20 @@ PUBLIC = ["grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "hvp"]
 @pytest.mark.parametrize(
     ("arg", "message"),
     [
-        (ad.asarray([1, 2]), r"argument 0 is int64\[2\]"),
-        (ad.asarray([True]), r"argument 0 is bool\[1\]"),
-        (ad.asarray(1j), r"argument 0 is complex64\[\]"),
-        ({"w": [1.0, ad.asarray(1)]}, r"argument 0\['w'\]\[1\] is int64\[\]"),
-        (Layer(1.0, (2,)), r"argument 0\.b\[0\] is 2, of type int"),
-        ([1.0, True], r"argument 0\[1\] is True, of type bool"),
-        (np.arange(3), r"argument 0 is a NumPy array of dtype int64"),
-        ("text", r"argument 0 is 'text', of type str"),
-        (object(), r"argument 0 is of type object"),
+        (ad.asarray([1, 2]), r"argument 0 is int64\[2\] | ad\.astype"),
+        (ad.asarray([True]), r"argument 0 is bool\[1\] | ad\.astype"),
+        (ad.asarray(1j), r"argument 0 is complex64\[\] | carry no gradients yet"),
+        ({"w": [1.0, ad.asarray(1)]}, r"argument 0\['w'\]\[1\] is int64\[\] | ad\.astype"),
+        (Layer(1.0, (2,)), r"argument 0\.b\[0\] is 2, of type int | write 2\.0"),
+        ([1.0, True], r"argument 0\[1\] is True, of type bool | close over it"),
+        (np.arange(3), r"argument 0 is a NumPy array of dtype int64 | ad\.astype"),
+        ("text", r"argument 0 is 'text', of type str | close over it"),
+        (object(), r"argument 0 is of type object | in tuples, lists and dicts"),
     ],
 )
 def test_only_floats_can_be_differentiated(name: str, arg: Any, message: str) -> None:
-    text = rf"{name}: {message}, and only floats can be differentiated; .*ad\.astype"
+    what, advice = message.split(" | ")
+    text = rf"{name}: {what}, and only floats can be differentiated; .*{advice}"
     with pytest.raises(ad.DTypeError, match=text):
         call(name, lambda x: 1.0, arg)
 

@@ -1,8 +1,10 @@
 """vmap: what it computes for all examples at once is what a loop over them computes."""
 
+import functools
 import math
 from collections.abc import Callable
 from itertools import product
+from threading import Thread
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -192,6 +194,11 @@ def test_axes(x_axis: int, y_axis: int | None, out_axis: int) -> None:
     out = ad.vmap(lambda x, y: x @ y[:, None] if y.ndim == 1 else x @ y, axes, out_axis)(x, y)
     (expected,) = looped(lambda x, y: x @ y[:, None] if y.ndim == 1 else x @ y, x, y, in_axes=axes)
     same(out, ad.moveaxis(expected, 0, out_axis))
+
+
+def test_axes_may_be_integers_of_numpy() -> None:
+    x = random(2, 3)
+    same(ad.vmap(lambda a: a, (np.int64(1),), np.int32(-1))(x), x)
 
 
 def test_containers_go_in_and_out() -> None:
@@ -544,6 +551,46 @@ def test_writing_by_index(name: str, batched: tuple[bool, ...]) -> None:
         same_gradients(many, expected[0], [args[0], v])
 
 
+@pytest.mark.parametrize("axis, shape", [(0, (3, 2, 4)), (1, (3, 6, 5))])
+def test_one_table_for_all_examples_has_one_gradient(axis: int, shape: tuple[int, ...]) -> None:
+    table = random(6, 4, grad=True)
+    places = ad.asarray(np.random.default_rng(0).integers(-4, 4, shape))
+
+    def read(i: ad.Tensor) -> ad.Tensor:
+        return ad.take_along_axis(table, i, axis=axis) ** 2
+
+    many, expected = ad.vmap(read)(places), looped(read, places)[0]
+    same(many, expected)
+    same_gradients(many, expected, [table])
+    steps = steps_of(lambda i: derivative(ad.vmap(read)(i).sum(), table), places)
+    tables = [step for step in steps if "[6, 4]" in step]
+    assert [step.split("[")[0] for step in tables] == ["index"]  # its gradient adds up in one
+
+
+ROWS = {
+    "floats": [[1.0, 2.0, 2.0, 7.0, 9.0], [-3.0, 2.0, 2.0, 2.0, 8.0], [0.0, 1.0, 2.0, 3.0, 4.0]],
+    "nans": [[1.0, 2.0, np.nan], [np.nan] * 3, [-np.inf, 2.0, np.inf]],
+    "integers": [[1, 2, 2, 2, 7, 7, 9, 12], [2] * 8, list(range(8))],
+    "one": [[2.0], [3.0], [1.0]],
+    "none": [[], [], []],
+}
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("name", ROWS)
+def test_searching_sorted_rows(name: str, side: str) -> None:
+    rows = ad.asarray(np.array(ROWS[name], np.int64 if name == "integers" else np.float64))
+    wanted = [[-9, 2, 7], [3, 2, 100], [0, 1, 9]]
+    v = ad.asarray(np.array(wanted, rows.numpy().dtype))
+    if name == "nans":
+        v = ad.concat([v, ad.asarray([[np.nan, np.inf, -np.inf]] * 3)], axis=1)
+    search = functools.partial(ad.searchsorted, side=side)
+    for axes, values_ in (((0, 0), v), ((0, None), v), ((0, None), v[0, 1])):
+        same(ad.vmap(search, axes)(rows, values_), looped(search, rows, values_, in_axes=axes)[0])
+    names = {name.split("[")[0] for name in steps_of(ad.vmap(search), rows, v)}
+    assert "searchsorted" not in names
+
+
 def test_assigning_by_a_slice() -> None:
     def write(x: ad.Tensor, v: ad.Tensor) -> ad.Tensor:
         y = x * 1.0
@@ -570,6 +617,102 @@ def test_every_example_draws_its_own_numbers() -> None:
     ad.random.seed(3)
     np.testing.assert_array_equal(values(ad.random.uniform((5, 4))), values(out))
     np.testing.assert_array_equal(values(ad.random.default.state), state)
+
+
+def test_a_generator_made_inside_starts_anew_for_every_example() -> None:
+    def draw(x: ad.Tensor) -> ad.Tensor:
+        return ad.random.Generator(5).normal((3,)) + 0 * x
+
+    same(ad.vmap(draw)(ad.zeros(4)), looped(draw, ad.zeros(4))[0], 0)
+
+
+def test_other_threads_draw_other_numbers() -> None:
+    """Neither while the function is traced nor while its steps run."""
+    seen: list[np.ndarray] = []
+
+    def draw_elsewhere() -> None:
+        thread = Thread(target=lambda: seen.append(values(ad.random.uniform((4,)))))
+        thread.start()
+        thread.join()
+
+    def kernel(x: np.ndarray) -> np.ndarray:
+        draw_elsewhere()
+        return x.copy()
+
+    probe = ad.op.other(
+        "probe", inputs="x", differentiable=False, kernels={"cpu": kernel}, batch="leading",
+        shape=lambda x_shape: x_shape,
+    )  # fmt: skip
+
+    def noisy(x: ad.Tensor) -> ad.Tensor:
+        first = ad.random.uniform((2,))
+        draw_elsewhere()
+        return probe(x + first) + ad.random.uniform((2,)) * 1000.0
+
+    ad.random.seed(6)
+    out = values(ad.vmap(noisy)(ad.zeros((3, 2))))
+    ours = [out % 1.0, out // 1000.0]
+    assert len(seen) == 2 and all(part.shape == (3, 2) for part in ours)
+    ad.random.seed(6)
+    expected = values(ad.random.uniform((4,)))  # drawn while it was traced: at once
+    np.testing.assert_array_equal(seen[0], expected)
+    one, two = values(ad.random.uniform((3, 2))), values(ad.random.uniform((3, 2)))
+    np.testing.assert_allclose(out, one + two * 1000.0, 1e-6)
+    np.testing.assert_array_equal(seen[1], values(ad.random.uniform((4,))))
+
+
+def test_threads_can_draw_while_vmap_runs() -> None:
+    failed: list[Exception] = []
+
+    def often(work: Callable) -> None:
+        try:
+            for _ in range(60):
+                work()
+        except Exception as error:
+            failed.append(error)
+
+    x = ad.ones((3, 4))
+    works = [lambda: ad.vmap(F.dropout)(x), lambda: ad.random.normal((3,))]
+    threads = [Thread(target=often, args=(work,)) for work in works * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["in a checkpoint", "of a checkpoint"])
+def test_a_checkpoint_draws_the_same_numbers_again(inside: bool) -> None:
+    def noisy(x: ad.Tensor) -> ad.Tensor:
+        return (F.dropout(x, 0.5) * x * ad.random.normal(x.shape)).sum()
+
+    def gradient(function: Callable) -> ad.Tensor:
+        ad.random.seed(2)
+        x = ad.ones((3, 8), requires_grad=True)
+        function(x).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    def kept(x: ad.Tensor) -> ad.Tensor:
+        return ad.checkpoint(noisy, x)
+
+    mapped = ad.vmap(noisy)
+    again = (lambda x: ad.checkpoint(mapped, x)) if inside else ad.vmap(kept)
+    same(gradient(again), gradient(mapped))
+    one, other = (ad.vmap(lambda a, f=f: ad.grad(f)(a) * a) for f in (noisy, kept))
+    same(gradient(one), gradient(other))
+
+
+def test_a_generator_can_t_be_in_a_state_for_each_example() -> None:
+    generator = ad.random.Generator(1)
+    before = values(generator.state).copy()
+
+    def move(state: ad.Tensor) -> None:
+        generator.state = state
+
+    with pytest.raises(ad.TraceError, match="moves a random generator from outside to a state"):
+        ad.vmap(move)(ad.stack([ad.random.Generator(k).state for k in range(3)]))
+    np.testing.assert_array_equal(values(generator.state), before)
 
 
 def test_numbers_drawn_outside_are_shared() -> None:
@@ -693,18 +836,150 @@ def test_an_error_inside_restores_everything() -> None:
     kept, before = random(2), values(ad.random.default.state).copy()
 
     def broken(x: ad.Tensor) -> None:
-        kept[0] = 5.0
+        kept[0] = x[0]
+        kept.grad = x
         ad.random.normal(())
         raise KeyError("mine")
 
     data = kept.data
     with pytest.raises(KeyError, match="mine"):
         ad.vmap(broken)(random(3, 2))
-    assert kept.data is data and mode.trace is None and mode.word == 1
+    assert kept.data is data and kept.grad is None
+    assert mode.trace is None and mode.word == 1 and mode.draws is None
     np.testing.assert_array_equal(values(ad.random.default.state), before)
     with pytest.raises(ad.IndexingError, match="out of bounds"):
         ad.vmap(lambda x: x[ad.asarray([7])] * W[:2])(random(3, 2))
     assert mode.trace is None and mode.word == 1
+
+
+def test_what_is_known_is_written_at_once() -> None:
+    """As in code that isn't mapped: also if an error comes later, or an unknown value."""
+    kept = ad.zeros(2, dtype=ad.float64)
+
+    def broken(x: ad.Tensor) -> None:
+        kept[0] = 5.0
+        assert kept.tolist() == [5.0, 0.0]
+        kept[1] = x[1]
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        ad.vmap(broken)(random(3, 2))
+    assert kept.tolist() == [5.0, 0.0]
+
+    def once_more(x: ad.Tensor) -> None:
+        kept[0] = x[0]
+        kept[...] = 7.0
+
+    ad.vmap(once_more)(random(3, 2))
+    assert kept.tolist() == [7.0, 7.0]
+
+
+def test_a_tensor_is_used_as_it_is_at_that_time() -> None:
+    scale = ad.ones((), dtype=ad.float64)
+
+    def work(x: ad.Tensor) -> tuple[ad.Tensor, ...]:
+        one = x * scale
+        scale.add_(1.0)
+        two = x * scale
+        scale.__imul__(2.0)
+        return one, two, scale, x * scale
+
+    x = random(3, 2)
+    one, two, known, four = ad.vmap(work)(x)
+    for out, factor in ((one, 1), (two, 2), (four, 4)):
+        np.testing.assert_array_equal(values(out), values(x) * factor)
+    assert scale.item() == 4.0 and known.tolist() == [4.0] * 3
+
+
+MADE: dict[str, Callable[[], ad.Tensor]] = {
+    "zeros": lambda: ad.zeros(2, dtype=ad.float64),
+    "an array": lambda: ad.asarray(np.ones(2)),
+    "a detached tensor": lambda: P.detach(),
+    "a result": lambda: P * 2.0,
+    "a view": lambda: ad.reshape(P.detach(), (2,)),
+    "a gradient": lambda: derivative((P * P).sum(), P),
+    "a transform": lambda: ad.grad(lambda y: (y * y).sum())(P.detach()),
+    "a checkpoint": lambda: ad.checkpoint(lambda y: y * 2.0, P),
+    "random numbers": lambda: ad.astype(ad.random.bits((2,)) * 0, ad.float64),
+}
+P = random(2, grad=True)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_the_function_made_can_be_written_to(name: str) -> None:
+    def write(x: ad.Tensor) -> ad.Tensor:
+        out = MADE[name]()
+        out[0] = x[0]
+        inner = ad.vmap(lambda y: (lambda z: (z.__setitem__(1, y), z)[1])(out * 1.0))(x)
+        return out + inner.sum(axis=0)
+
+    x, before = random(3, 2, grad=True), values(P).copy()
+    many, expected = ad.vmap(write)(x), looped(write, x)[0]
+    same(many, expected)
+    np.testing.assert_array_equal(values(P), before)
+
+
+# What no stand-in has a part in is known
+
+
+def in_a_checkpoint(y: ad.Tensor) -> ad.Tensor:
+    return y * 2.0 if y.sum() > 0 else y * y
+
+
+POSITIVE, MASK, COUNTS = ad.tensor(2.0), ad.asarray([True, False, True]), ad.asarray([1, 2, 0])
+KNOWN: dict[str, Callable] = {
+    "a branch": lambda x: x if POSITIVE > 0 else -x,
+    "a branch on a result": lambda x: x * 2.0 if (W * W).sum() > 0 else -x,
+    "a mask": lambda x: x[MASK],
+    "a mask made inside": lambda x: x[W.detach() > 0],
+    "repeat": lambda x: ad.repeat(x, ad.asarray([1, 2, 0])),
+    "a number": lambda x: x * int(COUNTS[1]),
+    "unique": lambda x: x.sum() * ad.unique_values(COUNTS),
+    "a loop": lambda x: sum((x * k for k in COUNTS.tolist()), x),
+    "a branch in a checkpoint": lambda x: ad.checkpoint(in_a_checkpoint, W * 1.0) * x,
+    "a gradient": lambda x: x * (2.0 if derivative((W * W).sum(), W)[0] > 0 else 3.0),
+    "inside another vmap": lambda x: ad.vmap(lambda y: y if POSITIVE > 0 else x)(x),
+    "a mask in another vmap": lambda x: ad.vmap(lambda y: (x * y)[MASK])(x),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_is_not_mapped_is_known(name: str) -> None:
+    x = random(4, 3, grad=True)
+    many, one_by_one = ad.vmap(KNOWN[name])(x), looped(KNOWN[name], x)[0]
+    same(many, one_by_one)
+    same_gradients(many, one_by_one, [x, W])
+
+
+def test_a_checkpoint_runs_again_with_values_in_a_jacobian() -> None:
+    x = random(3)
+    branching = ad.jacobian(lambda x: ad.checkpoint(in_a_checkpoint, x))(x)
+    same(branching, ad.jacobian(in_a_checkpoint)(x))
+    ad.random.seed(4)
+    again = ad.jacobian(lambda x: ad.checkpoint(lambda y: F.dropout(y, 0.5) * y, x))(ad.ones(20))
+    ad.random.seed(4)
+    same(again, ad.jacobian(lambda x: F.dropout(x, 0.5) * x)(ad.ones(20)))
+
+
+def test_in_a_trace_what_is_not_mapped_is_recorded_outside() -> None:
+    w, x, steps = random(3), random(4, 3), ad.tensor(0)
+
+    def work(a: ad.Tensor) -> ad.Tensor:
+        steps.add_(1)
+        return a * (w * 2.0)
+
+    graph = ad.trace(ad.vmap(work), x)
+    assert steps.item() == 0
+    w[0] = 9.0
+    same(graph(x), x * (w * 2.0))
+    assert steps.item() == 1
+    with pytest.raises(ad.TraceError, match="bool: the values of a traced tensor"):
+        ad.trace(ad.vmap(KNOWN["a branch"]), x)
+
+
+def test_shapes_of_what_is_known_are_checked() -> None:
+    with pytest.raises(ad.ShapeError, match=r"add: shapes \(3,\) and \(2,\) don't broadcast"):
+        ad.vmap(lambda x: x * (W.detach() + P.detach()))(random(4, 3))
 
 
 # Ops of users
@@ -806,12 +1081,60 @@ def test_a_batch_function_that_returns_something_else_is_an_error() -> None:
         ad.vmap(wrong)(random(3, 2))
 
 
+@pytest.mark.parametrize(
+    "batch, how",
+    [
+        *product(["leading", "broadcast", "each"], ["kernels"]),
+        *product(["leading", "broadcast"], ["forward"]),
+    ],
+)
+def test_a_result_that_doesn_t_fit_its_declared_shape_is_an_error(batch: str, how: str) -> None:
+    mean: Any = {"kernels": {"cpu": np.mean}} if how == "kernels" else {"forward": ad.mean}
+    wrong = ad.op.other("flat", inputs="x", x=lambda g: g, shape=lambda x_shape: x_shape,
+                        batch=batch, **mean)  # fmt: skip
+    with pytest.raises(ad.ShapeError, match=rf"flat: declared with batch='{batch}', it returned"):
+        ad.vmap(wrong)(random(3, 2, grad=True))
+
+
+def test_an_op_on_no_examples_keeps_the_graph() -> None:
+    product = ad.op.other(
+        "product", inputs="x y n", x=lambda g, y: g * y, y=lambda g, x: g * x,
+        kernels={"cpu": lambda x, y, n: x * y * n}, shape=lambda x_shape: x_shape, promotes="x y",
+    )  # fmt: skip
+    x, w = random(0, 2, grad=True), random(2, grad=True)
+    out = ad.vmap(lambda x: product(x, w, ad.asarray(2)))(x)
+    assert out.shape == (0, 2)
+    by_x, by_w = ad.autograd.grad(out.sum(), [x, w])
+    assert by_x.shape == (0, 2) and by_w.tolist() == [0.0, 0.0]
+
+
 def test_a_wrong_way_to_batch_is_refused() -> None:
     with pytest.raises(ad.ArgumentError, match="batch is a function, 'broadcast', 'leading' or"):
         ad.op.other("mine", inputs="x", differentiable=False, batch="first")
 
 
 # Errors
+
+
+def pullback_of(x: ad.Tensor) -> Callable:
+    kept: list[Callable] = []
+    ad.vmap(lambda a: (kept.append(ad.vjp(lambda b: ad.sin(b) * b, a)[1]), a)[1])(x)
+    return kept[0]
+
+
+def in_a_thread(x: ad.Tensor) -> None:
+    raised: list[Exception] = []
+
+    def work() -> None:
+        try:
+            ad.sin(x)
+        except Exception as error:
+            raised.append(error)
+
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+    raise raised[0]
 
 
 X32 = ad.ones((3, 2))
@@ -827,6 +1150,7 @@ def branch(x: ad.Tensor) -> ad.Tensor:
     [
         (lambda: ad.vmap(NOT_CALLABLE), ad.DTypeError, "vmap: a function is needed, got 3"),
         (lambda: ad.vmap(ad.sin, "x"), ad.DTypeError, "an axis is an int or None, got 'x'"),
+        (lambda: ad.vmap(ad.sin, 1.0), ad.DTypeError, "an axis is an int or None, got 1.0"),
         (lambda: ad.vmap(ad.sin, True), ad.DTypeError, "an axis is an int or None, got True"),
         (lambda: ad.vmap(ad.sin, {"x": 0})(X32), ad.ArgumentError, "an int, None or a tuple"),
         (
@@ -892,7 +1216,18 @@ def branch(x: ad.Tensor) -> ad.Tensor:
             ad.DTypeError,
             r"the result\[1\] is 3.0, not a tensor, so it can't have axis 0",
         ),
-        (lambda: ad.vmap(branch)(X32), ad.TraceError, "aren't known while its function is traced"),
+        (lambda: ad.vmap(branch)(X32), ad.TraceError, "aren't known while ad.trace or ad.vmap"),
+        (
+            lambda: pullback_of(X32[0])(ad.ones(())),
+            ad.TraceError,
+            "used after its trace ended, or in another thread",
+        ),
+        (lambda: ad.vmap(in_a_thread)(X32), ad.TraceError, "sin: .* or in another thread"),
+        (
+            lambda: ad.vmap(lambda x: x + 300)(ad.ones(3, dtype=ad.int8)),
+            ad.RangeError,
+            r"add\(int8\[3\], 300\): .*300 out of bounds",
+        ),
         (lambda: ad.vmap(lambda x: x[0].item())(X32), ad.TraceError, "item: the values of a tr"),
         (lambda: ad.vmap(lambda x: x[x > 0])(X32), ad.TraceError, "depends on values"),
         (

@@ -37,6 +37,7 @@ from ._modes import (
 )
 from ._tensor import Tensor
 from ._trace import Graph, trace
+from ._tree import tree_map
 from .autograd import get_default_workers, gradients, set_default_workers
 from .functions import hints as _hints
 from .functions import methods as _methods
@@ -165,7 +166,7 @@ def __getattr__(name: str) -> _typing.Any:
     if name in _HOME:
         function = getattr(_importlib.import_module(f".{_HOME[name]}", __name__), name)
         return globals().setdefault(name, function)
-    raise _hints.missing("module 'adjoint'", name, _hints.FUNCTIONS)
+    raise _hints.missing("module 'adjoint'", name, _hints.FUNCTIONS | _hints.IDIOMS)
 
 
 def __dir__() -> list[str]:

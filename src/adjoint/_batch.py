@@ -1,36 +1,53 @@
 """vmap: a function of one example becomes a function of many.
 
-The function is traced once, on stand-ins for one example. Then the recorded ops are run on all
-examples at once, their axis before all others, each op in the way that it declares. What is run
-are ordinary ops: gradients are recorded as anywhere, and another vmap can trace them.
+The function is traced once, on stand-ins for one example: what depends on them is recorded, the
+rest computed on the way. Then the recorded ops are run on all examples at once, their axis before
+all others, each op in the way that it declares. What is run are ordinary ops: gradients are
+recorded as anywhere, and another vmap can trace them.
 """
 
 import functools
-from collections.abc import Callable, Iterable
+import operator
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import backends
-from ._apply import apply
 from ._dtypes import canonical
-from ._errors import ArgumentError, AxisError, DTypeError, GradientError, ShapeError, TraceError
-from ._modes import GRAD, TRACE, mode
+from ._errors import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    GradientError,
+    KeywordError,
+    ShapeError,
+    TraceError,
+)
+from ._examples import Kept, Task, Values, parted, run, scheduled
 from ._node import Leaf
-from ._op import Op
 from ._operands import lift
+from ._partial import PartialTrace
 from ._tensor import Tensor, describe, journal, share, wrap
-from ._trace import Slot, Step, Trace, Traced
-from ._tree import leaves, map_tree, under
-from .primitives.creation import full
+from ._trace import Slot, Step, Traced
+from ._tree import map_tree, under
 from .primitives.reductions import repeated
-from .primitives.shapes import concat, lined_up, permute_dims, reshape, slice_
+from .primitives.shapes import permute_dims, reshape, slice_
+
+HINTS = {
+    "in_dims": "; it is called in_axes=",
+    "out_dims": "; it is called out_axes=",
+    "randomness": "; every example draws its own numbers, and all share those drawn outside",
+    "chunk_size": "; call it on parts of the examples, and ad.concat the results",
+}
 
 Axes = Any  # an int, None, or a container of these
-Values = dict[Traced, Tensor]
 
 
-def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Callable[..., Any]:
+def vmap(
+    function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0, **unknown: Any
+) -> Callable[..., Any]:
     """A function of one example as a function of many, computed all at once.
 
     `in_axes` says along which axis of each positional argument the examples lie: an int, None for
@@ -51,17 +68,19 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) ->
     tensor([[2., 0.],
             [0., 4.]])
 
-    The function is traced, so a Python `if` can't depend on values; `ad.where` can. Every example
-    draws its own random numbers; draw them outside for numbers that all examples share. Tensors
-    from outside can be changed, once and not once per example, to what is the same for all of them.
+    The function is traced on one example, so a Python `if` can't depend on the values of what is
+    mapped; `ad.where` can. What all examples share is computed at once, and can be looked at. Every
+    example draws its own random numbers from generators made outside; draw outside for numbers that
+    all examples share. Tensors from outside can be changed, once and not once per example, to what
+    is the same for all of them.
     Hooks that the function registers run for gradients that it takes itself. An op that isn't
     declared with `batch=` (see `ad.op`) is run on one example after the other.
     """
     if not callable(function):
-        raise DTypeError(f"vmap: a function is needed, got {function!r}")
-    for axis in (*leaves(in_axes), *leaves(out_axes)):
-        if axis is not None and type(axis) is not int:
-            raise DTypeError(f"vmap: an axis is an int or None, got {axis!r}")
+        raise DTypeError(f"vmap: a function is needed, got {short(function)}")
+    for name in unknown:
+        raise KeywordError(f"vmap: there is no {name}=" + HINTS.get(name, ""))
+    in_axes, out_axes = map_tree(as_axis, (in_axes, out_axes))
 
     @functools.wraps(function, updated=())
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -70,52 +89,59 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) ->
     return mapped
 
 
+def as_axis(axis: Any) -> int | None:
+    if axis is None:
+        return None
+    if isinstance(axis, (bool, np.bool_)) or not hasattr(axis, "__index__"):
+        raise DTypeError(f"vmap: an axis is an int or None, got {axis!r}")
+    return operator.index(axis)
+
+
 class Mapped(NamedTuple):
     """A leaf of the arguments, and the axis along which its examples lie; None: they share it."""
 
     leaf: Any
     axis: int | None
-    path: tuple
-
-    @property
-    def place(self) -> str:
-        first, *inner = self.path
-        name = f"argument {first}" if isinstance(first, int) else f"keyword argument {first!r}"
-        return name + "".join(f"[{key!r}]" for key in inner)
+    place: str
 
     @property
     def described(self) -> str:
         return f"{self.place} ({describe(self.leaf)})"
 
 
-class Kept(NamedTuple):
-    """A value that outlives the trace, and whether gradients flow from it."""
-
-    value: Traced
-    attached: bool
-
-
 class Write(NamedTuple):
     """A change of a tensor from outside; `same_node`: it stays the leaf or constant that it is."""
 
     slot: Slot
-    kept: Kept | None
+    kept: Kept
     same_node: bool
+
+
+class Stream(NamedTuple):
+    """A generator that the function uses: what stands for its state before and after."""
+
+    generator: Any
+    first: Traced
+    last: Kept
 
 
 def mapped_leaves(args: tuple, kwargs: dict, in_axes: Axes) -> list[Mapped]:
     """The leaves of the arguments in order, each with its axis, counted from the start."""
-    if isinstance(in_axes, (tuple, list)):
-        if len(in_axes) != len(args):
-            raise ArgumentError(
-                f"vmap: in_axes={in_axes} is for {len(in_axes)} positional arguments, the function "
-                f"was called with {len(args)}"
-            )
-        in_axes = tuple(in_axes)
-    elif isinstance(in_axes, dict):
+    if isinstance(in_axes, dict):
         raise ArgumentError(f"vmap: in_axes is an int, None or a tuple, got {in_axes!r}")
-    found = [*under("vmap: in_axes", in_axes, args), *under("vmap: in_axes", 0, kwargs)]
-    out = [normalized(Mapped(leaf, axis, path)) for axis, leaf, path in found]
+    outlines = in_axes if isinstance(in_axes, (tuple, list)) else [in_axes] * len(args)
+    if len(outlines) != len(args):
+        raise ArgumentError(
+            f"vmap: in_axes={in_axes} is for {len(outlines)} positional arguments, the function "
+            f"was called with {len(args)}"
+        )
+    named = [(outlines[k], arg, f"argument {k}") for k, arg in enumerate(args)]
+    named += [(0, arg, f"keyword argument {key!r}") for key, arg in kwargs.items()]
+    out = [
+        normalized(Mapped(leaf, axis, place))
+        for axes, arg, start in named
+        for axis, leaf, place in under("vmap: in_axes", axes, arg, start)
+    ]
     if all(entry.axis is None for entry in out):
         raise ArgumentError(
             f"vmap: no argument is mapped: in_axes={in_axes}, and there are {len(args)} positional "
@@ -125,19 +151,30 @@ def mapped_leaves(args: tuple, kwargs: dict, in_axes: Axes) -> list[Mapped]:
 
 
 def normalized(entry: Mapped) -> Mapped:
-    leaf, axis, path = entry
+    leaf, axis, place = entry
     if axis is None or leaf is None:
-        return Mapped(leaf, None, path)
+        return Mapped(leaf, None, place)
     tensor = as_tensor(leaf)
     if tensor is None:
         raise DTypeError(
-            f"vmap: {entry.place} is {leaf!r}, not a tensor, so it has no axis {axis}; pass it on "
-            "as it is with None in in_axes"
+            f"vmap: {place} is {short(leaf)}, not a tensor, so it has no axis {axis}; "
+            + (
+                "keyword arguments are mapped along axis 0: pass it by position, with None in "
+                "in_axes, or bind it with functools.partial"
+                if place.startswith("keyword")
+                else "pass it on as it is with None in in_axes; lists of numbers can be made "
+                "tensors with ad.tensor"
+            )
         )
     if not -tensor.ndim <= axis < tensor.ndim:
-        what = Mapped(tensor, axis, path).described
+        what = Mapped(tensor, axis, place).described
         raise AxisError(f"vmap: {what} has {tensor.ndim} axes, so none of them is axis {axis}")
-    return Mapped(tensor, axis % tensor.ndim, path)
+    return Mapped(tensor, axis % tensor.ndim, place)
+
+
+def short(leaf: Any) -> str:
+    """A number or a word as it is, of anything else the type."""
+    return repr(leaf) if np.isscalar(leaf) else f"of type {type(leaf).__name__}"
 
 
 def as_tensor(leaf: Any) -> Tensor | None:
@@ -148,11 +185,15 @@ def as_tensor(leaf: Any) -> Tensor | None:
 
 def common_size(entries: list[Mapped]) -> int:
     """The number of examples."""
-    sizes = [(e, e.leaf.shape[e.axis]) for e in entries if e.axis is not None]
-    if len({size for _, size in sizes}) > 1:
-        what = ", ".join(f"{e.described} has {size} along axis {e.axis}" for e, size in sizes)
+    mapped = [entry for entry in entries if entry.axis is not None]
+    by_size = {entry.leaf.shape[entry.axis]: entry for entry in reversed(mapped)}
+    if len(by_size) > 1:
+        what = ", ".join(
+            f"{entry.described} has {size} along axis {entry.axis}"
+            for size, entry in reversed(by_size.items())
+        )
         raise ShapeError(f"vmap: arguments don't have the same number of examples: {what}")
-    return sizes[0][1]
+    return next(iter(by_size))
 
 
 def moved(x: Tensor, start: int, stop: int) -> Tensor:
@@ -169,12 +210,8 @@ class Result(NamedTuple):
 
     leaf: Any
     axis: int | None
-    path: tuple
+    place: str
     kept: Kept | None  # None: it is passed on as it is
-
-    @property
-    def place(self) -> str:
-        return "the result" + "".join(f"[{key!r}]" for key in self.path)
 
 
 class Traces(NamedTuple):
@@ -185,10 +222,12 @@ class Traces(NamedTuple):
     out: Any
     results: list[Result]
     writes: list[Write]
+    streams: list[Stream]
 
     @property
     def wanted(self) -> list[Kept]:
-        return [x.kept for x in (*self.results, *self.writes) if x.kept is not None]
+        kept = [x.kept for x in (*self.results, *self.writes) if x.kept is not None]
+        return [*kept, *(stream.last for stream in self.streams)]
 
 
 def over_examples(
@@ -196,14 +235,37 @@ def over_examples(
 ) -> Any:
     """Trace the function for one example, and run what it did on all of them."""
     size = common_size(entries)
-    steps, values, out, results, writes = once = traced(function, entries, out_axes, args, kwargs)
-    run(scheduled(steps, once.wanted), values, size)
-    for write in writes:
+    once = traced(function, entries, out_axes, args, kwargs)
+    first, others = parted(once.steps, {stream.last.value for stream in once.streams})
+    tasks, values = scheduled([*first, *others], once.wanted), once.values
+    if once.streams:
+        draw(once.streams, tasks[: len(first)], values, size)
+    run(tasks[len(first) :], values, size)
+    for write in once.writes:
         check_write(write, values)
-    for write in writes:
+    for write in once.writes:
         put(write, values)
-    finished = iter([finish(values, result, size) for result in results])
-    return map_tree(lambda _: next(finished), out)
+    finished = iter([finish(values, result, size) for result in once.results])
+    return map_tree(lambda _: next(finished), once.out)
+
+
+def draw(streams: list[Stream], tasks: list[Task], values: Values, size: int) -> None:
+    """Move generators on; other threads that draw wait for it, but not for the rest of the work."""
+    with ExitStack() as turns:
+        for stream in sorted(streams, key=lambda stream: id(stream.generator)):
+            turns.enter_context(stream.generator._turn)
+        states = [stream.generator._here() for stream in streams]
+        values |= {stream.first: share(x) for stream, x in zip(streams, states, strict=True)}
+        run(tasks, values, size)
+        for stream, state in zip(streams, states, strict=True):
+            last = values[stream.last.value]
+            if last.shape != state.shape:
+                raise TraceError(
+                    "vmap: the function moves a random generator from outside to a state that "
+                    "isn't the same for all examples; make one inside: ad.random.Generator(0)"
+                )
+            journal(state)
+            state.data = share(last).data
 
 
 def traced(
@@ -211,7 +273,7 @@ def traced(
 ) -> Traces:
     """Run the function on stand-ins for one example."""
     stacks = [None if e.axis is None else moved(e.leaf, e.axis, 0) for e in entries]
-    recording = Trace(for_gradients=True)
+    recording = PartialTrace()
     with recording:
         wholes = [None if x is None else stand_in(recording, x) for x in stacks]
         given = [e.leaf if w is None else example(w) for e, w in zip(entries, wholes, strict=True)]
@@ -221,19 +283,23 @@ def traced(
         own_args, own_kwargs = map_tree(lambda _: next(following), (args, kwargs))
         out = function(*own_args, **own_kwargs)
         results = [
-            Result(leaf, axis, path, keep(recording, leaf, axis, path))
-            for axis, leaf, path in under("vmap: out_axes", out_axes, out)
+            Result(leaf, axis, place, keep(recording, leaf, axis, place))
+            for axis, leaf, place in under("vmap: out_axes", out_axes, out, "the result")
         ]
-        writes = [as_write(recording, slot, value) for slot, value in recording.changes([])]
+        writes = [as_write(recording, slot, x) for slot, x in recording.unknown_changes()]
+        streams = [
+            Stream(generator, first, Kept(recording.kept(now), False))
+            for generator, (first, now) in recording.states.items()
+        ]
     check_backward(entries, wholes)
-    values |= {value: slot.read([]) for value, slot in recording.captures.values()}
-    return Traces(recording.steps, values, out, results, writes)
+    values |= dict(recording.constants.values())
+    return Traces(recording.steps, values, out, results, writes, streams)
 
 
 # What goes in: stand-ins for one example.
 
 
-def stand_in(recording: Trace, x: Tensor) -> Tensor:
+def stand_in(recording: PartialTrace, x: Tensor) -> Tensor:
     """All examples, without values."""
     whole = wrap(recording.like(x))
     if x.node is not None:
@@ -259,17 +325,17 @@ def check_backward(entries: list[Mapped], wholes: list[Tensor | None]) -> None:
 # What comes out.
 
 
-def keep(recording: Trace, leaf: Any, axis: int | None, path: tuple) -> Kept | None:
+def keep(recording: PartialTrace, leaf: Any, axis: int | None, place: str) -> Kept | None:
     """What stands for a leaf of the result; None for one that is passed on as it is."""
     if leaf is None or (axis is None and not isinstance(leaf, Tensor)):
         return None
     tensor = as_tensor(leaf)
     if tensor is None:
         raise DTypeError(
-            f"vmap: {Result(leaf, axis, path, None).place} is {leaf!r}, not a tensor, so it can't "
-            f"have axis {axis}; return a tensor, or pass it on with None in out_axes"
+            f"vmap: {place} is {short(leaf)}, not a tensor, so it can't have axis {axis}; return a "
+            "tensor, or pass it on with None in out_axes"
         )
-    return Kept(recording.lift(tensor), recording.attached(tensor))
+    return Kept(recording.kept(tensor), recording.attached(tensor))
 
 
 def finish(values: Values, result: Result, size: int) -> Any:
@@ -302,16 +368,14 @@ def value_of(values: Values, kept: Kept) -> Tensor:
     return out
 
 
-def as_write(recording: Trace, slot: Slot, value: Traced | None) -> Write:
+def as_write(recording: PartialTrace, slot: Slot, changed: Tensor) -> Write:
     tensor: Any = slot.owner
-    before = recording.before[id(tensor)]
-    changed = tensor._grad if slot.grad else tensor
-    kept = None if value is None else Kept(value, recording.attached(changed))
-    return Write(slot, kept, not slot.grad and tensor.node is before.node)
+    kept = Kept(recording.kept(changed), recording.attached(changed))
+    return Write(slot, kept, tensor.node is recording.before[id(tensor)].node)
 
 
 def check_write(write: Write, values: Values) -> None:
-    if write.kept is None or values[write.kept.value].ndim == len(write.kept.value.shape):
+    if values[write.kept.value].ndim == len(write.kept.value.shape):
         return
     tensor: Any = write.slot.owner
     raise TraceError(
@@ -324,144 +388,11 @@ def check_write(write: Write, values: Values) -> None:
 def put(write: Write, values: Values) -> None:
     """Let a tensor from outside change as the function changed it."""
     tensor: Any = write.slot.owner
-    value = None if write.kept is None else value_of(values, write.kept)
+    value = value_of(values, write.kept)
     if write.slot.grad:
         tensor.grad = value
-    elif value is not None:
-        journal(tensor)
-        tensor.data = value.data
-        if not write.same_node:
-            tensor.node = value.node
-
-
-# Running the steps on all examples. A value has the axis of the examples, before all others, if it
-# has one axis more than what stood for it in the trace.
-
-
-class Task(NamedTuple):
-    """A step to run, whether with gradients recorded, and the values that it is the last to use."""
-
-    step: Step
-    recorded: bool
-    dead: list[Traced]
-
-
-def scheduled(steps: list[Step], wanted: Iterable[Kept]) -> list[Task]:
-    """The steps that lead to what is wanted, and those of them that gradients will flow through."""
-    needed = {kept.value for kept in wanted}
-    attached = {kept.value for kept in wanted if kept.attached}
-    tasks: list[Task] = []
-    for step in reversed(steps):
-        if needed.isdisjoint(step.results):
-            continue
-        inputs = [x for x in step.inputs if type(x) is Traced]
-        recorded = not attached.isdisjoint(step.results)
-        if recorded:
-            attached.update(x for x, a in zip(step.inputs, step.attached, strict=True) if a)
-        dead = [x for x in {*inputs, *step.results} if x not in needed]
-        needed.update(inputs)
-        tasks.append(Task(step, recorded, dead))
-    return tasks[::-1]
-
-
-def run(tasks: list[Task], values: Values, size: int) -> None:
-    former = mode.word
-    try:
-        for step, recorded, dead in tasks:
-            mode.word = former | GRAD if recorded else former & ~GRAD
-            results = outcome(step, recorded, values, size)
-            values.update(zip(step.results, results, strict=True))
-            for value in dead:
-                del values[value]
-    finally:
-        mode.word = former
-
-
-def outcome(step: Step, recorded: bool, values: Values, size: int) -> tuple[Tensor, ...]:
-    """The results of a step for all examples."""
-    op, given, batched = step.op, list(step.inputs), [False] * len(step.inputs)
-    for k, x in enumerate(step.inputs):
-        if type(x) is Traced:
-            found = given[k] = values[x]
-            batched[k] = len(found.data.shape) > len(x.shape)
-            if recorded and found.node is not None and not step.attached[k]:
-                given[k] = share(found)
-    out: Any = NotImplemented
-    if True not in batched and not op.random:
-        out = call(op, given, step.attrs)
-    elif op.batch == "broadcast":
-        out = call(op, given if len(given) == 1 else lined_up(batched, given), step.attrs)
-    elif op.batch == "leading":
-        out = leading(op, given, batched, step.attrs, size)
-    elif callable(op.batch):
-        out = op.batch(size, tuple(batched), *given, **step.attrs)
-        check_batch(step, out, size)
-    if out is NotImplemented:
-        return one_by_one(step, given, batched, size)
-    return out if isinstance(out, tuple) else (out,)
-
-
-def check_batch(step: Step, out: Any, size: int) -> None:
-    """What an op's own way to batch returned fits the op."""
-    if out is NotImplemented:
         return
-    shapes = [x.shape for x in (out if isinstance(out, tuple) else (out,))]
-    single = [x.shape for x in step.results]
-    if len(shapes) != len(single) or any(
-        x not in (one, (size, *one)) for x, one in zip(shapes, single, strict=True)
-    ):
-        raise ShapeError(
-            f"{step.op.name}: its batch= function returned shapes {shapes} for {size} examples "
-            f"whose results have shapes {single}; the axis of the examples must come first"
-        )
-
-
-def call(op: Op, inputs: list, attrs: dict) -> Any:
-    """Run an op, by its dispatcher where that is quicker."""
-    if op.call is None or mode.word & TRACE:
-        return apply(op, inputs, attrs)
-    return op.call(*inputs, **attrs)
-
-
-def leading(op: Op, given: list, batched: list[bool], attrs: dict, size: int) -> Any:
-    """Let all operands have the axis of the examples, and attributes count it."""
-    inputs = [
-        x if b or not isinstance(x, Tensor) else repeated(x, size)
-        for x, b in zip(given, batched, strict=True)
-    ]
-    return call(op, inputs, {name: told(name, value, size) for name, value in attrs.items()})
-
-
-def told(name: str, value: Any, size: int) -> Any:
-    """An attribute, where there is one more axis before the others."""
-    if name == "axis":
-        return tuple(map(next_axis, value)) if isinstance(value, tuple) else next_axis(value)
-    if name == "axes":
-        return (0, *map(next_axis, value))
-    if name == "index":
-        return (slice(None), *value)
-    if name == "pad_width":
-        return ((0, 0), *value)
-    return (size, *value) if name == "shape" or name.endswith("_shape") else value
-
-
-def next_axis(axis: int) -> int:
-    return axis if axis < 0 else axis + 1
-
-
-def one_by_one(step: Step, given: list, batched: list[bool], size: int) -> tuple[Tensor, ...]:
-    """Run an op on one example after the other."""
-    runs = []
-    for k in range(size):
-        inputs = [slice_(x, index=(k,)) if b else x for x, b in zip(given, batched, strict=True)]
-        out = call(step.op, inputs, step.attrs)
-        runs.append(out if isinstance(out, tuple) else (out,))
-    if not runs:
-        return tuple(
-            full(shape=(0, *x.shape), value=0, dtype=x.dtype, device=x.device) for x in step.results
-        )
-    return tuple(stacked(parts) for parts in zip(*runs, strict=True))
-
-
-def stacked(parts: tuple[Tensor, ...]) -> Tensor:
-    return concat(*(reshape(x, shape=(1, *x.shape)) for x in parts), axis=0)
+    journal(tensor)
+    tensor.data = value.data
+    if not write.same_node:
+        tensor.node = value.node

@@ -7,20 +7,24 @@ nodes as the arguments did, so that the new nodes simply join the graph that is 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from . import backends
 from ._errors import ArgumentError, DTypeError, GradientError
 from ._lookahead import reachable
 from ._modes import ANOMALY, GRAD, mode
-from ._node import Joint, Leaf, Node, next_order
+from ._node import HookHandle, Joint, Leaf, Node, next_order
 from ._op import Op, Projection
 from ._tensor import Tensor, share, wrap
 from ._tree import leaves, map_tree
 
 
-def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def checkpoint(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """The result of `function(*args, **kwargs)`, of which backward keeps only the arguments.
 
     The function runs again when its gradients are needed, with the same random numbers. Arguments
@@ -44,25 +48,37 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         out = function(*args, **kwargs)
     recorded = Recording(out, start)
     if not recorded.outputs:
+        check_looked_into(out)
         return out
-    again = Recomputation(function, arguments, noted.before, recorded)
-    shapes = tuple(output.shape for output in recorded.outputs)
-    dtypes = tuple(output.dtype for output in recorded.outputs)
-    node = Joint(PLAN, recorded.parents, again, shapes, dtypes)
-    node.outputs = [None] * len(recorded.outputs)
-    position = {output: k for k, output in enumerate(recorded.outputs)}
+    nodes = stand_ins(recorded, Recomputation(function, arguments, noted.seen, recorded))
+    return map_tree(lambda x: outside(x, nodes) if isinstance(x, Tensor) else x, out)
 
-    def outside(x: Any) -> Any:
-        if not isinstance(x, Tensor) or x.node not in position:
-            return x
-        k = position[x.node]
-        return wrap(x.data, node.output(k, Projection(PLAN.op, k)))
 
-    return map_tree(outside, out)
+def outside(x: Tensor, nodes: dict[Node, Node]) -> Tensor:
+    """A result of the function as the caller gets it."""
+    if x.node not in nodes:
+        return x
+    out = wrap(x.data, nodes[x.node])
+    if x.node.extra is not None and x.node.extra.retains and x.node.extra.retains() is x:
+        out.retain_grad()
+    return out
+
+
+PLAIN = (Tensor, np.ndarray, np.generic, str, bytes, int, float, complex, type(None))
+
+
+def check_looked_into(out: Any) -> None:
+    """Results in objects of other kinds would be kept with all that they depend on."""
+    for x in leaves(out):
+        if not isinstance(x, PLAIN):
+            raise DTypeError(
+                f"checkpoint: no result that requires grad was found, but a {type(x).__name__}, "
+                "which isn't looked into; return tensors, in tuples, lists and dicts"
+            )
 
 
 def checkpoint_sequential(layers: Sequence[Callable], segments: int, x: Any) -> Any:
-    """The layers applied one after the other to x, in about `segments` checkpoints of equal length.
+    """The layers applied one after the other to x, in at most `segments` checkpoints of one length.
 
     With the square root of the number of layers as `segments`, the memory that backward needs
     grows as that root too.
@@ -72,7 +88,11 @@ def checkpoint_sequential(layers: Sequence[Callable], segments: int, x: Any) -> 
     >>> x.grad
     tensor([0.2075, 0.0475])
     """
-    layers = list(layers)
+    if not isinstance(layers, Iterable) or not all(map(callable, layers := list(layers))):
+        raise DTypeError(
+            "checkpoint_sequential: layers is a sequence of functions, such as [f, g]; got "
+            f"{layers!r}"
+        )
     if isinstance(segments, bool) or not isinstance(segments, int) or segments < 1:
         raise ArgumentError(
             f"checkpoint_sequential: segments is a positive integer, got {segments!r}"
@@ -123,14 +143,91 @@ class Recording:
     """The nodes that a run of the function made, oldest first, and what they depend on."""
 
     def __init__(self, out: Any, start: int) -> None:
+        self.start = start
         found = (x.node for x in leaves(out) if isinstance(x, Tensor) and x.node is not None)
         self.outputs = [node for node in dict.fromkeys(found) if node.order < start]
+        data = {x.node: x.data for x in leaves(out) if isinstance(x, Tensor)}
+        self.fingerprints = [fingerprint(data[node]) for node in self.outputs]
         self.nodes = reachable(self.outputs, newer_than=start)
         place = {node: k for k, node in enumerate(self.nodes)}
         self.entries = [entry(node, place) for node in self.nodes]
         self.places = [place[node] for node in self.outputs]
-        inputs = (parent for node in self.nodes for parent in node.inputs)
-        self.parents = tuple(dict.fromkeys(node for node in inputs if node not in place))
+
+    def parents(self, outputs: list[Node], inner: set[Node]) -> tuple[Node, ...]:
+        """What outputs depend on of nodes from before and of inner outputs, as far as those."""
+        seen, stack, found = set(outputs), list(outputs), {}
+        while stack:
+            for parent in stack.pop().inputs:
+                if parent.order > self.start or parent in inner:
+                    found[parent] = None
+                elif parent not in seen:
+                    seen.add(parent)
+                    stack.append(parent)
+        return tuple(found)
+
+
+def stand_ins(recorded: Recording, again: "Recomputation") -> dict[Node, Node]:
+    """For each output the node that stands for it outside, in place of all that it depends on.
+
+    An output on which another depends has a checkpoint's node of its own, so that the gradients of
+    both are what they are without checkpoints; the rest share one. Each node that is reached in
+    backward runs the function again.
+    """
+    used = {parent for node in recorded.nodes for parent in node.inputs}
+    inner = sorted((node for node in recorded.outputs if node in used), key=lambda x: -x.order)
+    others = [node for node in recorded.outputs if node not in used]
+    made: dict[Node, Node] = {}
+    for outputs in filter(None, [*([node] for node in inner), others]):
+        parents = recorded.parents(outputs, set(inner))
+        inside = [recorded.outputs.index(x) if x in made else None for x in parents]
+        parents = tuple(made.get(x, x) for x in parents)
+        stage = Stage(again, [recorded.outputs.index(x) for x in outputs], parents, inside)
+        shapes, dtypes = tuple(x.shape for x in outputs), tuple(x.dtype for x in outputs)
+        node = Joint(PLAN, parents, stage, shapes, dtypes)
+        node.outputs = [None] * len(outputs)
+        for k, output in enumerate(outputs):
+            made[output] = node.output(k, Projection(PLAN.op, k))
+    return made
+
+
+@dataclass(slots=True)
+class Stage:
+    """What a checkpoint's node saves. `outputs`: those of the function's that it stands for.
+
+    `parents`: the node's, when it was made: if it was itself made by a recomputation, others may
+    have been put in their place. `inside`: for each, which output of the function it stands for.
+    """
+
+    again: "Recomputation"
+    outputs: list[int]
+    parents: tuple[Node, ...]
+    inside: list[int | None]
+
+    @property
+    def kept(self) -> list:
+        """The raw arrays that are held for the sake of this checkpoint."""
+        return self.again.kept
+
+    def recompute(self, node: Node, anomaly: bool) -> list[Node]:
+        """Run the function again: the new nodes of the outputs."""
+        found = self.again.recompute(anomaly)
+        outputs = [found[k] for k in self.outputs]
+        instead: dict[Node, Node] = {}
+        for then, now, k in zip(self.parents, node.parents, self.inside, strict=True):
+            if k is not None:
+                instead[found[k]] = now
+            elif then is not now:
+                instead[then] = now
+        graft(outputs, instead, node.order)
+        return outputs
+
+
+def graft(outputs: list[Node], instead: dict[Node, Node], newer_than: float) -> None:
+    """Let new nodes depend on other nodes in place of those that they were made with."""
+    for node in reachable(outputs, newer_than) if instead else ():
+        parents = tuple(instead.get(parent, parent) for parent in node.inputs)
+        if parents:
+            node.parents = parents[0] if node.plan.single else parents
 
 
 def entry(node: Node, place: dict[Node, int]) -> Entry:
@@ -138,43 +235,60 @@ def entry(node: Node, place: dict[Node, int]) -> Entry:
     return Entry(node.name, node.shape, node.dtype, parents)
 
 
+def fingerprint(data: Any) -> tuple[float, float] | None:
+    """What is compared of a result's values; None where looking at them would take long."""
+    find = getattr(backends.LOADED.get(type(data)), "fingerprint", None)
+    return find and find(data)
+
+
+def close(then: tuple[float, float], now: tuple[float, float], dtype: Any) -> bool:
+    """Whether fingerprints are the same, up to how a sum may be divided among threads."""
+    if then == now or not all(map(math.isfinite, (*then, *now))):
+        return str(then) == str(now)
+    tolerance = min(1e3 * float(np.finfo(dtype).eps), 0.05)
+    sums, squares = (abs(a - b) for a, b in zip(then, now, strict=True))
+    return sums <= tolerance * math.sqrt(then[1]) and squares <= tolerance * then[1]
+
+
 class Recomputation:
-    """What a checkpoint's node saves: enough to run its function again and to see if it differs."""
+    """A function that can be run again, and what is needed to see if it does the same."""
 
     def __init__(
         self,
         function: Callable,
         arguments: tuple[tuple, dict],
-        draws: dict[Any, Tensor],
+        draws: dict[Any, list[Tensor]],
         first: Recording,
     ) -> None:
         self.function = function
         self.arguments = arguments
         self.draws = draws
         self.entries, self.places = first.entries, first.places
+        self.fingerprints = first.fingerprints
         given = {id(x.node) for x in leaves(arguments) if type(x) is Kept}
-        closed_over = [x for x in first.parents if isinstance(x, Leaf) and id(x) not in given]
+        inputs = {parent for node in first.nodes for parent in node.inputs}
+        closed_over = [x for x in inputs if isinstance(x, Leaf) and id(x) not in given]
         tensors = [(x, x.tensor()) for x in closed_over]
         self.closed_over = [(x, tensor.data) for x, tensor in tensors if tensor is not None]
 
     @property
     def kept(self) -> list:
-        """The raw arrays that are held for the sake of this checkpoint."""
-        return [x.data for x in dict.fromkeys(leaves(self.arguments)) if type(x) is Kept]
+        """The raw arrays that are held to run the function again."""
+        return [x.data for x in leaves(self.arguments) if type(x) is Kept]
 
-    def recompute(self, anomaly: bool) -> tuple[list[Node], list[Node]]:
-        """Run the function again: the nodes of its outputs, and all of its nodes, oldest first."""
+    def recompute(self, anomaly: bool) -> list[Node]:
+        """Run the function again: the nodes of its outputs."""
         self.check_unchanged()
         known: dict[int, Tensor] = {}
         args, kwargs = map_tree(
             lambda x: known.setdefault(id(x), wrap(x.data, x.node)) if type(x) is Kept else x,
             self.arguments,
         )
-        with drawing(Replayed(self.draws)), recomputing(anomaly) as start:
+        with drawing(Replayed(self.draws)), recomputing(anomaly) as second:
             out = self.function(*args, **kwargs)
-        again = Recording(out, start)
+        again = Recording(out, second.start)
         self.check_same(again)
-        return again.outputs, again.nodes
+        return again.outputs
 
     def check_unchanged(self) -> None:
         for leaf, data in self.closed_over:
@@ -201,13 +315,17 @@ class Recomputation:
                 f"it recorded {len(self.entries)} ops and returned the results of ops "
                 f"{self.places}, now {len(again.entries)} and {again.places}{extra}"
             )
+        pairs = zip(self.fingerprints, again.fingerprints, again.outputs, strict=True)
+        for k, (then, now, node) in enumerate(pairs):
+            if then and now and not close(then, now, node.dtype):
+                raise_differs(f"the same ops gave other values in result {k}, by {node.name}")
 
 
 def raise_differs(what: str) -> None:
     raise GradientError(
         f"checkpoint: the function did something else when it ran again for backward: {what}; it "
-        "must depend on nothing but its arguments, tensors that don't change, and ad.random (a "
-        "function made in a loop sees the variables of the loop as they are at its end)"
+        "must depend on nothing but its arguments, tensors and arrays that don't change, and "
+        "ad.random (a function made in a loop sees the loop's variables as they are at its end)"
     )
 
 
@@ -229,29 +347,32 @@ PLAN = Plan()
 
 
 class Noted:
-    """During the first run: remembers where each generator was when it was first asked."""
+    """During the first run: remembers where each generator was whenever it was asked."""
 
     def __init__(self, outer: Any) -> None:
         self.outer = outer
-        self.before: dict[Any, Tensor] = {}
+        self.seen: dict[Any, list[Tensor]] = {}
 
     def state_of(self, generator: Any) -> Tensor:
         state = generator._state if self.outer is None else self.outer.state_of(generator)
-        if generator not in self.before:
-            self.before[generator] = share(state)
+        self.seen.setdefault(generator, []).append(share(state))
         return state
 
 
 class Replayed:
-    """When the function runs again: every generator goes on from where it was, for this alone."""
+    """When the function runs again: every generator is each time where it was, for this alone."""
 
-    def __init__(self, before: dict[Any, Tensor]) -> None:
-        self.states = {generator: share(state) for generator, state in before.items()}
+    def __init__(self, seen: dict[Any, list[Tensor]]) -> None:
+        self.left = {generator: list(reversed(states)) for generator, states in seen.items()}
+        self.last: dict[Any, Tensor] = {}
 
     def state_of(self, generator: Any) -> Tensor:
-        if generator not in self.states:
-            self.states[generator] = share(generator._state)
-        return self.states[generator]
+        left = self.left.get(generator)
+        if left:
+            self.last[generator] = share(left.pop())
+        elif generator not in self.last:
+            self.last[generator] = share(generator._state)
+        return self.last[generator]
 
 
 @contextmanager
@@ -263,13 +384,23 @@ def drawing(draws: Any) -> Any:
         mode.draws = former
 
 
+class SecondRun:
+    """Since when a function runs again, and the hooks it registers for what was there before."""
+
+    def __init__(self) -> None:
+        self.start = next_order()
+        self.handles: list[HookHandle] = []
+
+
 @contextmanager
 def recomputing(anomaly: bool) -> Any:
     """The function's ops are recorded as they were at first."""
     former = mode.word, mode.recomputing
-    start = mode.recomputing = next_order()
+    second = mode.recomputing = SecondRun()
     mode.word |= GRAD | (ANOMALY if anomaly else 0)
     try:
-        yield start
+        yield second
     finally:
         mode.word, mode.recomputing = former
+        for handle in second.handles:
+            handle.remove()

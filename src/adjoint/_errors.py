@@ -55,6 +55,6 @@ class TraceError(AdjointError, RuntimeError):
     @classmethod
     def escaped(cls, function: str) -> "TraceError":
         return cls(
-            f"{function}: a traced value was used after its trace ended; return it from the traced "
-            "function"
+            f"{function}: a traced value was used after its trace ended, or in another thread; "
+            "return it from the traced function"
         )

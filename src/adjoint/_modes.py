@@ -14,14 +14,14 @@ GRAD, ANOMALY, TRACE, SYMBOLIC = 1, 2, 4, 8
 class Mode(threading.local):
     """Bits of `word` say what happens to an op besides being computed; `trace` records it.
 
-    In a checkpoint's function `draws` decides where random numbers come from; `recomputing` is the
-    order number at which the function started to run again.
+    In a checkpoint's function `draws` decides where random numbers come from; `recomputing` knows
+    since when it runs for the second time.
     """
 
     word: int = GRAD
     trace: Any = None
     draws: Any = None
-    recomputing: int | None = None
+    recomputing: Any = None
 
     def __init__(self) -> None:
         # IEEE results are results. np.errstate costs more than a small op, so it is set once per
@@ -37,7 +37,7 @@ class Switch:
 
     sets = 0
     clears = 0
-    _former: list[int]
+    _former: list[tuple[int, int]]  # the thread, and its mode word before
 
     def __new__(cls, function: Callable | None = None) -> Any:
         """Allow `@no_grad` beside `@no_grad()`."""
@@ -46,11 +46,13 @@ class Switch:
         return self if function is None else self(function)
 
     def __enter__(self) -> None:
-        self._former.append(mode.word)
+        self._former.append((threading.get_ident(), mode.word))
         mode.word = mode.word & ~self.clears | self.sets
 
     def __exit__(self, *exception: object) -> None:
-        mode.word = self._former.pop()
+        thread = threading.get_ident()
+        last = max(k for k, (owner, _) in enumerate(self._former) if owner == thread)
+        mode.word = self._former.pop(last)[1]
 
     def __call__(self, function: Callable) -> Callable:
         @functools.wraps(function)

@@ -3,7 +3,7 @@
 Leaves are float tensors, or what becomes one; None stands for nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,28 +12,7 @@ from ._dtypes import Default, canonical
 from ._errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from ._operands import constant, lift
 from ._tensor import Tensor, describe
-from ._tree import leaves, map_tree
-
-
-def parts(tree: Any) -> dict[str, Any] | None:
-    """The parts of a container, by the expressions that take them from it; None for a leaf."""
-    if isinstance(tree, dict):
-        return {f"[{key!r}]": value for key, value in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return {f".{key}": getattr(tree, key) for key in tree._fields}  # type: ignore[attr-defined]
-    if isinstance(tree, (tuple, list)):
-        return {f"[{key}]": value for key, value in enumerate(tree)}
-    return None
-
-
-def with_paths(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """The leaves, each with an expression that says where it is."""
-    inner = parts(tree)
-    if inner is None:
-        yield path, tree
-    else:
-        for key, value in inner.items():
-            yield from with_paths(value, path + key)
+from ._tree import DiffersError, leaves, map_tree, side_by_side
 
 
 def like(tree: Any, values: Iterable[Any]) -> Any:
@@ -55,9 +34,22 @@ def as_differentiable(function: str, path: str, x: Any) -> Tensor:
     if isinstance(x, Tensor) and x.data.dtype.kind == "f":
         return x
     raise DTypeError(
-        f"{function}: {path} is {what_it_is(x)}, and only floats can be differentiated; "
-        "convert it first, for example with ad.astype(x, ad.float32), or leave it out of what is "
-        "differentiated"
+        f"{function}: {path} is {what_it_is(x)}, and only floats can be differentiated; {advice(x)}"
+    )
+
+
+def advice(x: Any) -> str:
+    """What to do about an argument that can't be differentiated."""
+    if type(x) is int:
+        return f"write {x}.0, or pass it as an argument that isn't differentiated"
+    kind = getattr(x.data if isinstance(x, Tensor) else x, "dtype", np.dtype(object)).kind
+    if kind in "iub":
+        return "convert it with ad.astype(x, ad.float32), or leave it out of what is differentiated"
+    if kind == "c":
+        return "complex numbers carry no gradients yet"
+    return (
+        "pass it as an argument that isn't differentiated, or close over it; tensors are looked "
+        "for in tuples, lists and dicts"
     )
 
 
@@ -97,33 +89,17 @@ class Shown:
 
 def matched(function: str, name: str, pattern: Any, tree: Any) -> list[Tensor]:
     """The tensors of a tree that must be as those of the pattern are."""
-    pairs = list(beside(pattern, tree, name))
-    for path, x, y in pairs:
-        if isinstance(x, Mismatch) or (x is None) != (y is None):
-            raise ArgumentError(
-                f"{function}: {name} is {shown(tree)}, and must be like {shown(pattern)}; they "
-                f"differ at {path}"
-            )
+    try:
+        pairs = list(side_by_side(pattern, tree, name))
+        odd = next((path for path, x, y in pairs if (x is None) != (y is None)), None)
+    except DiffersError as error:
+        pairs, odd = [], error.path
+    if odd is not None:
+        raise ArgumentError(
+            f"{function}: {name} is {shown(tree)}, and must be like {shown(pattern)}; they differ "
+            f"at {odd}"
+        )
     return [checked_like(function, path, x, y) for path, x, y in pairs if x is not None]
-
-
-class Mismatch:
-    """Stands for parts of trees that can't be aligned."""
-
-
-def beside(pattern: Any, tree: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """The leaves of two trees side by side, in the order of the first."""
-    mine, other = parts(pattern), parts(tree)
-    same_kind = type(pattern) is type(tree) or (
-        isinstance(pattern, dict) and isinstance(tree, dict)
-    )
-    if mine is None and other is None:
-        yield path, pattern, tree
-    elif mine is None or other is None or mine.keys() != other.keys() or not same_kind:
-        yield path, Mismatch(), tree
-    else:
-        for key, value in mine.items():
-            yield from beside(value, other[key], path + key)
 
 
 def checked_like(function: str, path: str, x: Tensor, y: Any) -> Tensor:

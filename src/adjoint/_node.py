@@ -72,6 +72,16 @@ class Leaf(Node):
         self.tensor = weakref.ref(tensor)
 
 
+class Argument(Leaf):
+    """What an argument of a transform stands on, by itself: a leaf that no tensor has."""
+
+    __slots__ = ("transform",)
+
+    def __init__(self, tensor, transform: str) -> None:
+        super().__init__(tensor)
+        self.transform = transform
+
+
 class Joint(Node):
     """The node of an op with several outputs; it finds the nodes of those that are still used."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from . import backends
 from ._apply import as_array
 from ._errors import GradientError
-from ._lookahead import add_leading
+from ._lookahead import add_leading, reachable
 from ._modes import ANOMALY, GRAD, TRACE, mode
 from ._node import RELEASED, Node, registered
 from ._pullback import check_gradients, check_total, fitted, pullback
@@ -62,6 +62,9 @@ class Pass:
         self.fast = not create_graph and not mode.word & (ANOMALY | TRACE)
         self.release_from = first_released(retain_graph or create_graph)
         self.frontier = -math.inf
+
+    def wants(self, node: Node) -> bool:
+        return self.only is None or node in self.only
 
     def visit(self, node: Node, g: Any) -> list[tuple[Node, Any]]:
         """What a node's total gradient contributes to which nodes."""
@@ -125,14 +128,14 @@ class Pass:
 
     def recomputed(self, node: Node, g: list) -> list[tuple[Node, Any]]:
         """Run a checkpoint's function again; its new nodes take the gradients of the outputs."""
-        outputs, new = node.saved.recompute(self.anomaly)
+        outputs = node.saved.recompute(node, self.anomaly)
         self.frontier = max(self.frontier, node.order)
         if self.only is not None:
-            add_leading(new, self.only)
+            add_leading(reachable(outputs, newer_than=node.order), self.only)
         return [
             (output, part)
             for output, part in zip(outputs, g, strict=True)
-            if part is not None and (self.only is None or output in self.only)
+            if part is not None and self.wants(output)
         ]
 
 
@@ -159,7 +162,7 @@ def recording(create_graph: bool) -> Iterator[None]:
 
 def add_raw(former: Any, g: Any) -> Any:
     """The sum of two raw gradients."""
-    if type(g) is np.ndarray:
+    if type(former) is type(g) is np.ndarray and not mode.word & TRACE:
         return as_array(np.add(former, g))
     return add(wrap(former), wrap(g)).data
 

@@ -35,7 +35,8 @@ def at_axis(axis: int, *entries: Any) -> tuple:
     return (*(slice(None) for _ in range(axis)), *entries)
 
 
-def reduced_shape(shape: Shape, axis: Shape, keepdims: bool) -> Shape:
+def reduced_shape(shape: Shape, axis: Shape | int, keepdims: bool) -> Shape:
+    axis = tuple(k % len(shape) for k in (axis if isinstance(axis, tuple) else (axis,)))
     if keepdims:
         return tuple(1 if k in axis else n for k, n in enumerate(shape))
     return tuple(n for k, n in enumerate(shape) if k not in axis)

@@ -21,7 +21,7 @@ from ._errors import (
     TraceError,
 )
 from ._modes import TRACE, mode
-from ._node import Extra, HookHandle, Leaf, Node, extra
+from ._node import HookHandle, Leaf, Node, extra
 
 
 class Tensor:
@@ -169,13 +169,14 @@ class Tensor:
     def retain_grad(self) -> None:
         """Have `backward` keep this tensor's gradient in `.grad` although it isn't a leaf."""
         node = self._recorded("retain_grad")
-        if node.plan is not None:
+        if node.plan is not None and not is_from_before(node):
             extra(node).retains = weakref.ref(self)
 
     def register_hook(self, hook: Callable[["Tensor"], "Tensor | None"]) -> HookHandle:
         """Call `hook` with the total gradient of this tensor, in every backward through it.
 
-        What it returns, unless None, replaces the gradient.
+        What it returns, unless None, replaces the gradient. Transforms such as `ad.grad` don't call
+        hooks.
 
         >>> x = ad.tensor(3.0, requires_grad=True)
         >>> handle = x.register_hook(lambda g: g * 10)
@@ -183,17 +184,20 @@ class Tensor:
         >>> x.grad
         tensor(60.)
         """
-        return HookHandle(registry(self._recorded("register_hook")).hooks, hook)
+        check_callable("register_hook", hook)
+        node = self._recorded("register_hook")
+        return registered(extra(node).hooks, node, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[["Tensor"], None]) -> HookHandle:
         """Call `hook` with this leaf once per backward, after its `.grad` has been set."""
+        check_callable("register_post_accumulate_grad_hook", hook)
         node = self._recorded("register_post_accumulate_grad_hook")
         if node.plan is not None:
             raise GradientError(
                 f"register_post_accumulate_grad_hook: only for leaves, this tensor is computed by "
                 f"{node.name}; use register_hook"
             )
-        return HookHandle(registry(node).post_hooks, hook)
+        return registered(extra(node).post_hooks, node, hook)
 
     def _recorded(self, function: str) -> Node:
         if self.node is None:
@@ -223,9 +227,9 @@ class Tensor:
         module = backends.LOADED.get(type(self.data))
         if module is None:
             raise TraceError(
-                f"{function}: the values of a traced tensor aren't known while its function is "
-                f"traced, only shape {self.shape} and dtype {self.dtype}; use ad.where instead of "
-                "`if`, and return what you want to look at"
+                f"{function}: the values of a traced tensor aren't known while ad.trace or ad.vmap "
+                f"runs its function, only shape {self.shape} and dtype {self.dtype}; use ad.where "
+                "instead of `if`, and return what you want to look at"
             )
         view = module.to_numpy(self.data).view()
         view.flags.writeable = False
@@ -346,7 +350,7 @@ def wrap(data: Any, node: Node | None = None) -> Tensor:
 
 def share(tensor: Tensor) -> Tensor:
     """Another tensor with the same values: tensors are values, so the memory can be the same."""
-    return wrap(mode.trace.lift(tensor) if mode.word & TRACE else tensor.data)
+    return mode.trace.share(tensor) if mode.word & TRACE else wrap(tensor.data)
 
 
 def check_like(function: str, tensor: Tensor, gradient: Tensor) -> None:
@@ -369,11 +373,23 @@ def restore(array: np.ndarray, requires_grad: bool, device: str) -> Tensor:
     return wrap(data).requires_grad_(requires_grad)
 
 
-def registry(node: Node) -> Extra:
-    """Where a node's hooks are entered. One that a checkpoint's function enters for a tensor from
-    outside is there since it ran for the first time."""
-    again = mode.recomputing is not None and node.order > mode.recomputing
-    return Extra() if again else extra(node)
+def check_callable(function: str, hook: Any) -> None:
+    if not callable(hook):
+        raise DTypeError(f"{function}: a function is needed, got {type(hook).__name__}")
+
+
+def is_from_before(node: Node) -> bool:
+    """Whether a checkpoint's function runs again, and had this node already at its first run."""
+    return mode.recomputing is not None and node.order > mode.recomputing.start
+
+
+def registered(hooks: dict[int, Callable], node: Node, hook: Callable) -> HookHandle:
+    """A hook's handle. What a checkpoint's function registers again for a tensor from outside stays
+    only while it runs: it is there since the first run."""
+    handle = HookHandle(hooks, hook)
+    if is_from_before(node):
+        mode.recomputing.handles.append(handle)
+    return handle
 
 
 def journal(tensor: Tensor) -> None:

@@ -14,22 +14,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import backends
-from ._apply import apply
-from ._dtypes import show
+from ._apply import apply, explained
+from ._dtypes import SCALAR_RANK, show
 from ._errors import ArgumentError, DeviceError, DTypeError, ShapeError, TraceError
 from ._modes import GRAD, TRACE, mode, no_grad
-from ._node import Leaf, Node, next_order
+from ._node import Leaf, next_order
 from ._op import Op, dtype_of
 from ._shapes import Shape, infer_dtypes, infer_shapes
 from ._tensor import Tensor, describe, journal, share, wrap
-from ._tree import aligned, leaves, map_tree
+from ._tree import DiffersError, leaves, map_tree, side_by_side
+
+cpu: Any = backends.backend("cpu")
 
 
 class Traced:
     """A raw array of which only shape, dtype and device are known; `mark` tells whose it is."""
 
     __slots__ = ("device", "dtype", "mark", "name", "shape")
-    __array_ufunc__ = None
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> Any:
+        raise TraceError.escaped("trace")
 
     def __init__(self, name: str, shape: Shape, dtype: np.dtype, device: str, mark: object) -> None:
         self.name = name
@@ -52,7 +56,7 @@ class Traced:
 class Step(NamedTuple):
     """One recorded op: its inputs are Traced arrays, Python scalars or None.
 
-    In a trace for gradients, `attached` says of each input whether they flow on from it.
+    In a trace for vmap, `attached` says of each input whether gradients flow on from it.
     """
 
     op: Op
@@ -119,14 +123,9 @@ class Before(NamedTuple):
 
 
 class Trace:
-    """A recording; what runs in its `with` block is recorded, and undone at the end.
+    """A recording; what runs in its `with` block is recorded, and undone at the end."""
 
-    `for_gradients`: the steps will be run with gradients recorded. Then an op whose forward is
-    written in ops is a step of its own, as its rule is, where it would be recorded.
-    """
-
-    def __init__(self, for_gradients: bool = False) -> None:
-        self.for_gradients = for_gradients
+    def __init__(self) -> None:
         self.start = next_order()
         self.outer: Trace | None = mode.trace
         self.mark = object()
@@ -136,7 +135,6 @@ class Trace:
         self.grads: dict[int, Traced | None] = {}  # `.grad`s met: what stands for them, if read
         self.without_grad: list[Slot] = []  # whose `.grad` was read, and was None
         self.stand_ins: dict[int, Tensor] = {}  # tensors that are arguments: what stands for them
-        self.leads_outside: dict[Node, bool] = {}  # of nodes: whether one that was there before
         self.number = itertools.count()
         self.former: tuple[int, Trace | None] = mode.word, mode.trace
 
@@ -147,6 +145,9 @@ class Trace:
 
     def __exit__(self, *exception: object) -> None:
         mode.word, mode.trace = self.former
+        self.undo()
+
+    def undo(self) -> None:
         for before in self.before.values():
             before.restore()
 
@@ -161,77 +162,58 @@ class Trace:
 
     def record(self, op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
         """Note down an op; returns its inputs, as rules will see them, and its results."""
-        if op.dynamic_shape:
-            raise TraceError(
-                f"{op.name}: the shape of its result depends on values, which aren't known while a "
-                "function is traced; use ad.where with a mask instead"
-            )
+        check_static(op)
         lifted = [self.lift(x) if isinstance(x, Tensor) else x for x in inputs]
-        attached = self.attachments(inputs)
         if op.forward is not None and op.kind != "elementwise":
-            if op.differentiable and True in attached:
-                results = self.whole(op, inputs, attrs)
-                self.steps.append(Step(op, tuple(lifted), dict(attrs), results, attached))
-            else:
-                results = self.inline(op, inputs, attrs)
-            return self.typed(op, lifted), results
-        device = attrs.get("device") or next(x.device for x in lifted if type(x) is Traced)
-        shapes = infer_shapes(op, lifted, attrs)
-        dtypes = infer_dtypes(op, [dtype_of(x) for x in lifted], attrs)
-        results = tuple(self.new(s, d, device) for s, d in zip(shapes, dtypes, strict=True))
-        self.steps.append(Step(op, tuple(lifted), dict(attrs), results, attached))
+            results = self.inline(op, inputs, attrs)
+        else:
+            results = self.step(op, lifted, attrs)
         return self.typed(op, lifted), results
 
-    def attachments(self, inputs: Any) -> tuple[bool, ...]:
-        if not self.for_gradients or not mode.word & GRAD:
-            return (False,) * len(inputs)
-        return tuple([isinstance(x, Tensor) and self.attached(x) for x in inputs])
+    def step(self, op: Op, lifted: list, attrs: dict, attached: tuple = ()) -> tuple:
+        """Note down an op as one step; returns its results."""
+        shape = self.one_shape(op, lifted)
+        if shape is not None:
+            x = lifted[0]
+            results = (Traced(str(next(self.number)), shape, x.dtype, x.device, self.mark),)
+        else:
+            device = attrs.get("device") or next(x.device for x in lifted if type(x) is Traced)
+            shapes = infer_shapes(op, lifted, attrs)
+            dtypes = infer_dtypes(op, [dtype_of(x) for x in lifted], attrs)
+            results = tuple([self.new(s, d, device) for s, d in zip(shapes, dtypes, strict=True)])
+        self.steps.append(Step(op, tuple(lifted), dict(attrs), results, attached))
+        return results
 
-    def attached(self, tensor: Tensor) -> bool:
-        """Whether gradients flow from a tensor out of the function: it isn't detached, nor does it
-        depend on nothing but leaves that the function made for itself."""
-        node, known = tensor.node, self.leads_outside
-        if node is None:
-            return False
-        stack = [node]
-        while stack:
-            node = stack[-1]
-            inputs = () if node.order > self.start else node.inputs
-            waiting = [parent for parent in inputs if parent not in known]
-            if waiting and node not in known:
-                stack += waiting
-                continue
-            known.setdefault(node, node.order > self.start or any(known[x] for x in inputs))
-            stack.pop()
-        return known[node]
+    def one_shape(self, op: Op, lifted: list) -> Shape | None:
+        """The shape of the result of most ops: elementwise, of operands of one shape and dtype."""
+        if op.kind != "elementwise" or op.dtype is not None or type(lifted[0]) is not Traced:
+            return None
+        if op.shape is not None or op.real_valued or len(op.promotes) < len(op.inputs):
+            return None
+        shape = lifted[0].shape
+        for x in lifted:
+            if type(x) is Traced and x.shape != shape:
+                return None
+        return shape if op.single_result else None
 
-    def typed(self, op: Op, lifted: list) -> list:
+    def typed(self, op: Op, raw: list) -> list:
         """Scalars with the dtype that they act in, so that rules lose no digits."""
-        if not mode.word & GRAD or all(x is None or type(x) is Traced for x in lifted):
-            return lifted
-        together = [x for k, x in enumerate(lifted) if op.input_name(k) in op.promotes]
-        dtype = next(x.dtype for x in together if type(x) is Traced)
-        cpu = backends.backend("cpu")
-        return [x if x is None or type(x) is Traced else cpu.scalar(x, dtype) for x in lifted]
+        if not mode.word & GRAD or not any(type(x) in SCALAR_RANK for x in raw):
+            return raw
+        together = [x for k, x in enumerate(raw) if op.input_name(k) in op.promotes]
+        dtype = next(x.dtype for x in together if hasattr(x, "dtype"))
+        try:
+            return [cpu.scalar(x, dtype) if type(x) in SCALAR_RANK else x for x in raw]
+        except OverflowError as error:
+            raise explained(
+                op, [wrap(x) if hasattr(x, "dtype") else x for x in raw], error
+            ) from None
 
     def inline(self, op: Op, inputs: Any, attrs: dict) -> tuple:
         """The results of an op whose forward is written in ops: it is traced through."""
         with no_grad():
             out = op.forward(*inputs, **attrs)  # type: ignore[misc]
         return tuple(self.lift(x) for x in ((out,) if isinstance(out, Tensor) else out))
-
-    def whole(self, op: Op, inputs: Any, attrs: dict) -> tuple:
-        """The same, but nothing of what the op does inside is recorded."""
-        count, former = len(self.steps), {k: b.tensor.data for k, b in self.before.items()}
-        results = self.inline(op, inputs, attrs)
-        if any(b.tensor.data is not former.get(k, b.data) for k, b in self.before.items()):
-            raise TraceError(
-                f"{op.name}: its forward changes tensors from outside, or draws random numbers, "
-                "which it can't do under vmap where its gradient is recorded; do it before, and "
-                "give it what it needs as an input"
-            )
-        del self.steps[count:]
-        return tuple(self.new(x.shape, x.dtype, x.device) for x in results)
 
     def lift(self, tensor: Tensor) -> Traced:
         """The traced array behind a tensor; a tensor from outside becomes a capture."""
@@ -252,8 +234,15 @@ class Trace:
         """A tensor around data that the traced function brought along."""
         return wrap(self.lift(wrap(data)))
 
-    def journal(self, tensor: Tensor) -> Before:
+    def share(self, tensor: Tensor) -> Tensor:
+        """Another tensor with the same values."""
+        return wrap(self.lift(tensor))
+
+    def journal(self, tensor: Tensor) -> None:
         """A tensor is about to change: remember how it was."""
+        self.remember(tensor)
+
+    def remember(self, tensor: Tensor) -> Before:
         if id(tensor) in self.stand_ins:
             raise_alias(tensor)
         now = Before(tensor, tensor.data, tensor.node, tensor._grad)
@@ -267,7 +256,7 @@ class Trace:
 
     def read_grad(self, tensor: Tensor) -> None:
         """A tensor's `.grad` is about to be read: in its place comes one that is read at replay."""
-        before = self.journal(tensor)
+        before = self.remember(tensor)
         if id(tensor) in self.grads or id(tensor) not in self.before:
             return
         self.grads[id(tensor)] = None
@@ -304,6 +293,14 @@ class Trace:
             if not untouched and (grad is None or grad.data is not start):
                 out.append((Slot(owner, grad=True), None if grad is None else self.lift(grad)))
         return out
+
+
+def check_static(op: Op) -> None:
+    if op.dynamic_shape:
+        raise TraceError(
+            f"{op.name}: the shape of its result depends on values, which aren't known while a "
+            "function is traced; use ad.where with a mask instead"
+        )
 
 
 def raise_alias(tensor: Tensor) -> None:
@@ -375,7 +372,12 @@ class Graph:
 
     def match(self, arguments: Any) -> list[Tensor]:
         """The tensors among the arguments, if they are like the traced ones."""
-        pairs = list(aligned(self.arguments, arguments))
+        try:
+            pairs = [(old, new) for _, old, new in side_by_side(self.arguments, arguments)]
+        except DiffersError as error:
+            raise ArgumentError(
+                f"graph: the arguments aren't as they were when it was traced: {error}"
+            ) from None
         for position, (old, new) in enumerate(pairs):
             if isinstance(old, Traced) and isinstance(new, Tensor):
                 check_argument(position, old, new)

@@ -15,10 +15,11 @@ from typing import Any
 from ._batch import vmap
 from ._errors import ArgumentError, DTypeError, ShapeError
 from ._modes import enable_grad, is_grad_enabled
-from ._nested import as_differentiable, as_output, like, matched, present, with_paths
-from ._tensor import Tensor, describe, share
-from ._tree import map_tree
-from ._variables import Pullback, Scope, filled
+from ._nested import as_differentiable, as_output, like, matched, present
+from ._node import Node
+from ._tensor import Tensor, describe
+from ._tree import map_tree, with_paths
+from ._variables import Pullback, Scope, filled, twin
 from .primitives.creation import eye
 from .primitives.shapes import permute_dims, reshape, slice_
 
@@ -38,7 +39,7 @@ class Run:
         self, name: str, f: Callable, argnums: Argnums, args: tuple, kwargs: dict, has_aux: bool
     ) -> None:
         self.name = name
-        self.scope = Scope()
+        self.scope = Scope(name)
         chosen = positions(name, argnums, len(args))
         given = list(args)
         for k in chosen:
@@ -47,12 +48,13 @@ class Run:
         if not isinstance(argnums, Sequence):
             self.inputs = self.inputs[0]
         self.variables: list[Tensor] = present(self.inputs)
-        with enable_grad(), self.scope.activity:
-            # Tensors of its own, which it may assign to.
-            out = f(*(apart(x) if k in chosen else x for k, x in enumerate(given)), **kwargs)
+        for k in chosen:  # containers and tensors of its own, which the function may assign to
+            given[k] = like(given[k], map(twin, present(given[k])))
+        with enable_grad():
+            out = f(*given, **kwargs)
         out, self.aux = with_aux(name, out) if has_aux else (out, None)
-        named = [(path, x) for path, x in with_paths(out, "") if x is not None]
-        self.outputs = [twin(as_output(name, path, x)) for path, x in named]
+        named = [(path, x) for path, x in with_paths(out) if x is not None]
+        self.outputs = [as_output(name, path, x) for path, x in named]
         self.out = like(out, self.outputs)
         self.pullback = Pullback(self.scope, self.outputs, self.variables)
         self.kept = self.scope.keeps and self.pullback.is_open
@@ -68,7 +70,7 @@ class Run:
 
     def value(self) -> Any:
         """What the function returned, as a result of the transform."""
-        return like(self.out, self.scope.returned(apart(self.outputs), self.kept))
+        return like(self.out, self.scope.returned(self.outputs, self.kept))
 
     def besides(self) -> Any:
         """The aux value, as a result of the transform."""
@@ -76,7 +78,12 @@ class Run:
         following = iter(self.scope.returned(tensors, self.scope.keeps))
         return map_tree(lambda x: next(following) if isinstance(x, Tensor) else x, self.aux)
 
-    def gradients(self, create_graph: bool, retain_graph: bool = True) -> list[Tensor]:
+    @functools.cached_property
+    def closed(self) -> set[Node]:
+        """The nodes that outputs depend on and that depend on nothing outside."""
+        return self.scope.depending_on_nothing(x for x in self.pullback.roots if x is not None)
+
+    def gradients(self, create_graph: bool) -> list[Tensor]:
         """The gradients of the one number that the function returned."""
         out = self.out
         if not isinstance(out, Tensor):
@@ -89,24 +96,14 @@ class Run:
                 f"{self.name}: the function must return one number, its result has shape "
                 f"{out.shape}; reduce it with .sum() or .mean(), or use ad.jacobian or ad.vjp"
             )
-        one = filled(out, 1)
-        return self.pullback([one], create_graph=create_graph, retain_graph=retain_graph)
+        # Second derivatives need the graph, and the aux value may have a part of it.
+        retain_graph = create_graph or self.aux is not None
+        return self.pullback([filled(out, 1)], create_graph=create_graph, retain_graph=retain_graph)
 
     def pushforward(self) -> Pullback:
         """The linear function from tangents of the variables to those of the outputs."""
         zeros = [self.scope.variable(filled(x, 0)) for x in self.outputs]
         return Pullback(self.scope, self.pullback(zeros, create_graph=True), zeros)
-
-
-def apart(tree: Any) -> Any:
-    """The same tensors as other objects: assigning to one doesn't change the other."""
-    return map_tree(lambda x: x if x is None else twin(x), tree)
-
-
-def twin(x: Tensor) -> Tensor:
-    out = share(x)
-    out.node = x.node
-    return out
 
 
 def with_aux(name: str, out: Any) -> tuple[Any, Any]:
@@ -135,8 +132,18 @@ def positions(name: str, argnums: Argnums, count: int) -> tuple[int, ...]:
 
 def checked(name: str, f: Any, argnums: Any = 0) -> Argnums:
     """`argnums` in its normal form, for a function that can be called."""
+    if isinstance(f, Tensor):
+        raise DTypeError(
+            f"{name}: a function is needed, got {describe(f)}; for the gradient of a tensor there "
+            "are ad.autograd.grad(y, x) and y.backward()"
+        )
     if not callable(f):
         raise DTypeError(f"{name}: a function is needed, got {f!r}")
+    if isinstance(argnums, Tensor):
+        raise DTypeError(
+            f"{name}: argnums is an integer or a tuple of integers, got {describe(argnums)}; "
+            f"ad.{name}(f) gives a function: call it as ad.{name}(f)(x)"
+        )
     try:
         if isinstance(argnums, (tuple, list)):
             return tuple(map(operator.index, argnums))
@@ -151,7 +158,9 @@ def grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """A function that gives the gradient of f, which returns one number.
 
     `argnums`: which positional arguments to differentiate, all of them if nested; for a tuple the
-    result is a tuple. `has_aux`: f returns (number, aux), and the result is (gradient, aux).
+    result is a tuple. `has_aux`: f returns (number, aux), and the result is (gradient, aux). The
+    result carries a graph if it depends on a tensor from outside that requires grad, an argument or
+    one that f closes over: under `ad.no_grad()` it is plain numbers. Users' hooks don't run.
 
     >>> ad.grad(lambda x, y: (x * x * y).sum())(ad.tensor([1.0, 2.0]), 3.0)
     tensor([ 6., 12.])
@@ -160,7 +169,7 @@ def grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """
     argnums = checked("grad", f, argnums)
 
-    @functools.wraps(f)
+    @functools.wraps(f, updated=())
     def gradient(*args: Any, **kwargs: Any) -> Any:
         run = Run("grad", f, argnums, args, kwargs, has_aux)
         grads = first_order(run)
@@ -179,7 +188,7 @@ def value_and_grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> 
     """
     argnums = checked("value_and_grad", f, argnums)
 
-    @functools.wraps(f)
+    @functools.wraps(f, updated=())
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         run = Run("value_and_grad", f, argnums, args, kwargs, has_aux)
         grads = first_order(run)
@@ -189,7 +198,7 @@ def value_and_grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> 
 
 
 def first_order(run: Run) -> Any:
-    grads = run.gradients(create_graph=run.kept, retain_graph=False)
+    grads = run.gradients(create_graph=run.kept)
     return like(run.inputs, run.scope.returned(grads, run.kept))
 
 
@@ -209,8 +218,9 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     def pullback(g: Any) -> tuple:
         gs = matched("vjp", "g", run.out, g)
         keep = is_grad_enabled() and (run.kept or any(x.requires_grad for x in gs))
+        scope = Scope("vjp", run.closed if keep else ())
         grads = run.pullback(gs, create_graph=keep)
-        return like(run.inputs, run.scope.returned(grads, keep))
+        return like(run.inputs, scope.returned(grads, keep))
 
     return (run.value(), pullback, run.besides()) if has_aux else (run.value(), pullback)
 
@@ -276,7 +286,7 @@ def jacobian(
         raise ArgumentError(f'jacobian: mode is "reverse" or "forward", got {mode!r}')
     blocks_of = by_results if mode == "reverse" else by_arguments
 
-    @functools.wraps(f)
+    @functools.wraps(f, updated=())
     def derivatives(*args: Any, **kwargs: Any) -> Any:
         run = Run("jacobian", f, argnums, args, kwargs, has_aux)
         blocks = blocks_of(run, run.kept)
@@ -299,7 +309,7 @@ def hessian(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callabl
     """
     argnums = checked("hessian", f, argnums)
 
-    @functools.wraps(f)
+    @functools.wraps(f, updated=())
     def second_derivatives(*args: Any, **kwargs: Any) -> Any:
         run = Run("hessian", f, argnums, args, kwargs, has_aux)
         first = [block for row in by_results(run, True) for block in row]

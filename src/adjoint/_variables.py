@@ -5,13 +5,13 @@ tensors from outside are constants for this call, and variables for who wants th
 outer transform, or `backward`.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeGuard
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from . import op
 from ._lookahead import leading_to
 from ._modes import GRAD, mode
-from ._node import Leaf, Node, next_order
+from ._node import Argument, Node, next_order
 from ._reverse import propagate
 from ._tensor import Tensor, share, wrap
 from .primitives.creation import full
@@ -19,30 +19,10 @@ from .primitives.creation import full
 IDENTITY = op.elementwise("variable", x=lambda g: g, forward=lambda x: x).op
 
 
-class Activity:
-    """Whether a transform is at work: while it is, its variables are somebody's."""
-
-    __slots__ = ("depth",)
-
-    def __init__(self) -> None:
-        self.depth = 0
-
-    def __enter__(self) -> None:
-        self.depth += 1
-
-    def __exit__(self, *exception: object) -> None:
-        self.depth -= 1
-
-
 class Variable(Node):
-    """The node of a variable: nothing is saved in it, so a backward pass releases nothing.
+    """The node of a variable: nothing is saved in it, so a backward pass releases nothing."""
 
-    `activity`: of the transform that it belongs to, if it stands on nothing else.
-    """
-
-    __slots__ = ("activity",)
-
-    activity: Activity | None
+    __slots__ = ()
 
     @property
     def saved(self) -> None:
@@ -54,27 +34,23 @@ class Variable(Node):
 
 
 class Region(NamedTuple):
-    """Nodes that a call made.
-
-    `is_open`: they depend on something outside. `is_pure`: they depend on the call's own variables
-    only, not even on those of calls within it that are over.
-    """
+    """Nodes that a call made, and the `ends`: leaves, and nodes that it didn't make."""
 
     nodes: list[Node]
-    is_open: bool
-    is_pure: bool
+    ends: list[Node]
 
 
 class Scope:
-    """One call of a transform: its variables, and which nodes depend on nothing else.
+    """One call of a transform: which nodes it made, and what these depend on from outside.
 
-    `keeps`: whether who called may want to differentiate the results.
+    `keeps`: whether who called may want to differentiate the results. `closed`: nodes from before
+    the call that are known to depend on nothing outside.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, transform: str, closed: Collection[Node] = ()) -> None:
+        self.transform = transform
         self.keeps = bool(mode.word & GRAD)
-        self.activity = Activity()
-        self.own: set[Node] = set()  # the variables that stand on nothing
+        self.closed = closed
         self.start = next_order()
 
     def variable(self, x: Tensor) -> Tensor:
@@ -82,62 +58,51 @@ class Scope:
         out = share(x)
         below = x.node if self.keeps else None
         # Not a leaf itself: the function may assign into its arguments.
-        parent = Leaf(wrap(out.data)) if below is None else below
+        parent = below or Argument(wrap(out.data), self.transform)
         plan = IDENTITY.plan((True,))
-        node = out.node = Variable(plan, parent, None, out.data.shape, out.data.dtype)
-        node.activity = self.activity if below is None else None
-        if below is None:
-            self.own.add(node)
+        out.node = Variable(plan, parent, None, out.data.shape, out.data.dtype)
         return out
 
     def outside(self, node: Node) -> bool:
-        """Whether a node was there before the call, or is a leaf that somebody else has."""
-        if node in self.own:
-            return False
-        if node.order > self.start or node.plan is None:
-            return True
-        return is_variable(node) and node.activity.depth > 0
+        """Whether an end of a region was there before the call, or is a leaf that somebody has."""
+        if node.order > self.start:
+            return node not in self.closed
+        return node.plan is None and node.tensor() is not None  # type: ignore[attr-defined]
 
     def region(self, roots: Iterable[Node]) -> Region:
-        """What the roots depend on of the call's nodes."""
-        own, start, is_open, is_pure = self.own, self.start, False, True
+        """What the roots depend on."""
+        start, nodes, ends = self.start, [], []
         seen = set(roots)
-        stack, nodes = list(seen), []
+        stack = list(seen)
         while stack:
             node = stack.pop()
-            if node in own:
-                continue
-            if node.order > start or node.plan is None or is_variable(node):
-                is_open, is_pure = is_open or self.outside(node), False
+            if node.order > start or node.plan is None:
+                ends.append(node)
                 continue
             nodes.append(node)
             for parent in node.inputs:
                 if parent not in seen:
                     seen.add(parent)
                     stack.append(parent)
-        return Region(nodes, is_open, is_pure)
+        return Region(nodes, ends)
 
-    def returned(self, tensors: Sequence[Tensor], keep: bool) -> list[Tensor]:
-        """The tensors as results of the call: without a graph unless it leads outside, if kept."""
-        nodes = self.leading_outside(tensors) if keep else set()
-        return [
-            x if x.node is None or x.node in nodes or self.outside(x.node) else share(x)
-            for x in tensors
-        ]
-
-    def leading_outside(self, tensors: Sequence[Tensor]) -> set[Node]:
-        """The call's nodes, of those that the tensors depend on, that depend on nodes outside."""
-        out: set[Node] = set()
-        region = self.region(x.node for x in tensors if x.node is not None)
+    def depending_on_nothing(self, roots: Iterable[Node]) -> set[Node]:
+        """The nodes, of those that the roots depend on, that depend on nothing outside."""
+        region = self.region(roots)
+        out = {node for node in region.ends if not self.outside(node)}
         for node in oldest_first(region.nodes):
-            if any(parent in out or self.outside(parent) for parent in node.inputs):
+            if out.issuperset(node.inputs):
                 out.add(node)
         return out
 
-
-def is_variable(node: Node) -> TypeGuard[Any]:
-    """Whether a node is a variable that stands on nothing else."""
-    return type(node) is Variable and node.activity is not None
+    def returned(self, tensors: Sequence[Tensor], keep: bool) -> list[Tensor]:
+        """The tensors as results of the call: without a graph unless it leads outside, if kept."""
+        roots = [x.node for x in tensors if x.node is not None]
+        if keep:
+            closed = self.depending_on_nothing(roots)
+        else:
+            closed = {node for node in roots if not self.outside(node)}
+        return [share(x) if x.node in closed else x for x in tensors]
 
 
 def oldest_first(nodes: list[Node]) -> list[Node]:
@@ -147,18 +112,19 @@ def oldest_first(nodes: list[Node]) -> list[Node]:
 class Pullback:
     """The linear function from gradients of `outputs` to gradients of `variables`.
 
-    `is_open`: whether the outputs depend on anything outside the scope.
+    `is_open`: whether the outputs depend on anything outside the scope. `only`: the nodes that lead
+    to the variables; None if all do.
     """
 
     def __init__(self, scope: Scope, outputs: list[Tensor], variables: list[Tensor]) -> None:
-        self.outputs = outputs
+        self.roots = [x.node for x in outputs]  # as they are now: who has the tensors may assign
         self.variables = variables
         self.targets = frozenset(x.node for x in variables if x.node is not None)
-        self.activity = scope.activity
-        region = scope.region(x.node for x in outputs if x.node is not None)
-        self.is_open = region.is_open
+        region = scope.region(node for node in self.roots if node is not None)
+        self.is_open = any(map(scope.outside, region.ends))
         self.only: set[Node] | None = None
-        if not region.is_pure or not scope.own <= self.targets:
+        # To look at each node of the graph costs a third of a gradient's time.
+        if self.is_open or not {node.parents for node in self.targets}.issuperset(region.ends):
             self.only = leading_to(oldest_first(region.nodes), self.targets)
 
     def __call__(
@@ -166,35 +132,38 @@ class Pullback:
     ) -> list[Tensor]:
         """The gradients of the variables; zeros where the outputs don't depend on one."""
         seeds = [
-            (out.node, g if create_graph else share(g).data)
-            for out, g in zip(self.outputs, gs, strict=True)
-            if out.node is not None
+            (node, g if create_graph else share(g).data)
+            for node, g in zip(self.roots, gs, strict=True)
+            if node is not None
         ]
         grads: dict[Node, Any] = {}
-        everything = self.only is None
-        with self.activity:
-            propagate(
-                seeds,
-                grads.__setitem__ if everything else ignore,
-                create_graph=create_graph,
-                retain_graph=retain_graph,
-                watch=frozenset() if everything else self.targets,
-                watched=grads.__setitem__,
-                only=None if everything else set(self.only),  # type: ignore[arg-type]
-                hooks=False,
-            )
-        return [self.gradient(x, grads) for x in self.variables]
+        propagate(
+            seeds,
+            ignore,
+            create_graph=create_graph,
+            retain_graph=retain_graph,
+            watch=self.targets,
+            watched=grads.__setitem__,
+            only=self.only and set(self.only),  # a copy: checkpoints add to it
+            hooks=False,
+        )
+        return [gradient(x, grads) for x in self.variables]
 
-    def gradient(self, x: Tensor, grads: dict[Node, Any]) -> Tensor:
-        node: Any = x.node
-        g = grads.get(node.parents if self.only is None else node)
-        if g is None:
-            return filled(x, 0)
-        return g if isinstance(g, Tensor) else wrap(g)
+
+def gradient(x: Tensor, grads: dict[Node, Any]) -> Tensor:
+    g = grads.get(x.node)  # type: ignore[arg-type]
+    if g is None:
+        return filled(x, 0)
+    return twin(g) if isinstance(g, Tensor) else wrap(g)
 
 
 def ignore(node: Node, g: Any) -> None:
     """The gradients of leaves aren't wanted: variables are watched."""
+
+
+def twin(x: Tensor) -> Tensor:
+    """The values of x on its node, as another tensor: assigning to one leaves the other alone."""
+    return wrap(share(x).data, x.node)
 
 
 def filled(x: Tensor, value: float) -> Tensor:

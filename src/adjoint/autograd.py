@@ -5,22 +5,33 @@ is that of one, bit for bit. Small graphs, recorded gradients (`create_graph`), 
 with a single queue are run by one thread all the same. Hooks may run in any of the threads.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ._errors import ArgumentError, DTypeError, GradientError, ShapeError
 from ._lookahead import leading_to, reachable
-from ._node import Node, registered
+from ._node import Argument, Node, registered
 from ._reverse import Default, propagate
-from ._tensor import Tensor, check_like, describe, share, wrap
+from ._tensor import Tensor, check_callable, check_like, describe, share, wrap
 from .primitives.creation import full
 from .primitives.elementwise import add
 
-LeafCallback = Callable[[Tensor, Tensor], None]
+LeafCallback = Callable[[Tensor, Tensor], Any]
 
 # Several threads may run backward at once on graphs that share leaves.
 accumulation = threading.Lock()
+
+
+def unlock() -> None:
+    """A forked child has no thread that could release the lock, if it was taken."""
+    global accumulation
+    accumulation = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=unlock)
 
 
 def set_default_workers(n: int) -> None:
@@ -31,7 +42,7 @@ def set_default_workers(n: int) -> None:
     2
     >>> ad.set_default_workers(1)
     """
-    Default.workers = checked_workers("set_default_workers", n) or 1
+    Default.workers = checked_workers("set_default_workers", 0 if n is None else n) or 1
 
 
 def get_default_workers() -> int:
@@ -71,9 +82,12 @@ def backward(
     tensor([2., 4.])
     """
     root = seed("backward", tensor, gradient, create_graph)
+    check_callback("backward", on_leaf_grad)
+    reached: list[Node] = []
 
     def leaf(node: Node, g: Any) -> None:
-        g = g if create_graph else wrap(g)
+        reached.append(node)
+        g = own(g)
         owner = node.tensor()  # type: ignore[attr-defined]
         if owner is None:
             return
@@ -93,6 +107,20 @@ def backward(
         early=on_leaf_grad is not None,
         workers=checked_workers("backward", workers),
     )
+    check_reached("backward", reached)
+
+
+def check_reached(function: str, leaves: list[Node]) -> None:
+    """Gradients of nothing but a transform's arguments would be lost without a word."""
+    transforms = [x.transform for x in leaves if isinstance(x, Argument)]
+    if transforms and len(transforms) == len(leaves):
+        name = transforms[0]
+        raise GradientError(
+            f"{function}: this tensor was computed in a function under ad.{name}, and of what it "
+            f"depends on only the function's arguments require grad; they have no .grad, since "
+            f"ad.{name} returns their gradients; for others use ad.grad or ad.autograd.grad in the "
+            "function, and has_aux=True to return more"
+        )
 
 
 def accumulate(tensor: Tensor, g: Tensor) -> None:
@@ -131,7 +159,7 @@ def gradients(
     loss: Tensor,
     gradient: Tensor | None = None,
     *,
-    of: Sequence[Tensor] = (),
+    of: Tensor | Sequence[Tensor] = (),
     retain_graph: bool | None = None,
     create_graph: bool = False,
     on_leaf_grad: LeafCallback | None = None,
@@ -148,17 +176,19 @@ def gradients(
     (tensor(12.), tensor(2.))
     """
     root = seed("gradients", loss, gradient, create_graph)
+    named = list(dict.fromkeys([loss, *as_tensors("gradients", "of", of)]))
+    check_callback("gradients", on_leaf_grad)
     grads: dict[Node, Tensor] = {}
-    tensors: list[Tensor] = []
+    found: list[tuple[int, Tensor]] = []
 
     def keep(node: Node, g: Any) -> None:
-        grads[node] = g if create_graph else wrap(g)
+        grads[node] = own(g)
 
     def leaf(node: Node, g: Any) -> None:
         keep(node, g)
         owner = node.tensor()  # type: ignore[attr-defined]
         if owner is not None:
-            tensors.append(owner)
+            found.append((node.order, owner))
             if on_leaf_grad is not None:
                 on_leaf_grad(owner, grads[node])
 
@@ -167,14 +197,15 @@ def gradients(
         leaf,
         create_graph=create_graph,
         retain_graph=create_graph if retain_graph is None else retain_graph,
-        watch=frozenset(x.node for x in (loss, *of) if x.node is not None),
+        watch=frozenset(x.node for x in named if x.node is not None),
         watched=keep,
         early=on_leaf_grad is not None,
         workers=checked_workers("gradients", workers),
     )
-    tensors.sort(key=lambda x: x.node.order)  # type: ignore[union-attr]  # whoever came first
-    tensors += [x for x in dict.fromkeys((loss, *of)) if not x.is_leaf]
-    return Gradients(tensors, grads)
+    if named == [loss]:
+        check_reached("gradients", [node for node in grads if node.plan is None])
+    found.sort(key=lambda pair: pair[0])  # threads may have come in another order
+    return Gradients([*(x for _, x in found), *(x for x in named if not x.is_leaf)], grads)
 
 
 def grad(
@@ -194,7 +225,7 @@ def grad(
     (tensor(12.),)
     """
     roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    wanted = as_tensors("autograd.grad", "inputs", inputs)
     if grad_outputs is None or isinstance(grad_outputs, Tensor):
         given: list[Tensor | None] = [grad_outputs]
         given *= len(roots) if grad_outputs is None else 1
@@ -203,10 +234,6 @@ def grad(
     if len(given) != len(roots):
         raise ArgumentError(f"autograd.grad: {len(roots)} outputs, but {len(given)} grad_outputs")
     for position, x in enumerate(wanted):
-        if not isinstance(x, Tensor):
-            raise DTypeError(
-                f"autograd.grad: inputs[{position}] is a {type(x).__name__}, not a tensor"
-            )
         if x.node is None:
             raise GradientError(
                 f"autograd.grad: inputs[{position}] ({describe(x)}) doesn't require grad, so it "
@@ -228,17 +255,42 @@ def grad(
         only=leading_to(nodes, targets),
         workers=checked_workers("autograd.grad", workers),
     )
-    return tuple(found(x, position, grads, allow_unused) for position, x in enumerate(wanted))
+    return tuple(
+        found_or_none(x, position, grads, allow_unused) for position, x in enumerate(wanted)
+    )
 
 
-def found(x: Tensor, position: int, grads: dict[Node, Any], allow_unused: bool) -> Tensor | None:
+def as_tensors(function: str, argument: str, given: Any) -> list[Tensor]:
+    """One tensor, or several, as a list."""
+    if isinstance(given, Tensor):
+        return [given]
+    for position, x in enumerate(given := list(given)):
+        if not isinstance(x, Tensor):
+            kind = type(x).__name__
+            raise DTypeError(f"{function}: {argument}[{position}] is a {kind}, not a tensor")
+    return given
+
+
+def check_callback(function: str, on_leaf_grad: Any) -> None:
+    if on_leaf_grad is not None:
+        check_callable(f"{function}, on_leaf_grad", on_leaf_grad)
+
+
+def found_or_none(
+    x: Tensor, position: int, grads: dict[Node, Any], allow_unused: bool
+) -> Tensor | None:
     g = grads.get(x.node)  # type: ignore[arg-type]
     if g is None and not allow_unused:
         raise GradientError(
             f"autograd.grad: the outputs don't depend on inputs[{position}] ({describe(x)}); pass "
             "allow_unused=True to get None for it"
         )
-    return g if g is None or isinstance(g, Tensor) else wrap(g)
+    return None if g is None else own(g)
+
+
+def own(g: Any) -> Tensor:
+    """A gradient as a tensor of its own: the engine hands one on to several nodes."""
+    return wrap(g.data, g.node) if isinstance(g, Tensor) else wrap(g)
 
 
 def seed(

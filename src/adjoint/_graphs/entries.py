@@ -170,10 +170,16 @@ class Reader:
         )
 
 
-def given_names(names: Mapping[str, Tensor]) -> dict[Node, str]:
-    """Node -> name, for the tensors that have a node."""
+def given_names(names: Mapping[str, Any]) -> dict[Node, str]:
+    """Node -> name, for the tensors that have a node; in a nested dict names are joined by dots."""
+    if not isinstance(names, Mapping) or any(isinstance(name, Tensor) for name in names):
+        raise DTypeError('names is a dict such as {"w": w}: the name first, then the tensor')
     given: dict[Node, str] = {}
     for name, tensor in names.items():
+        if isinstance(tensor, Mapping):
+            inner = given_names({f"{name}.{key}": x for key, x in tensor.items()})
+            given = inner | given
+            continue
         if not isinstance(tensor, Tensor):
             raise DTypeError(f"names: {name!r} must be a tensor, got {type(tensor).__name__}")
         if not isinstance(name, str) or not name or name.isdigit() or not name.isprintable():

@@ -81,6 +81,8 @@ class Recorded:
 
 
 def shortened(entries: list[Entry], limit: int | None) -> list[str]:
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise ArgumentError(f"text: limit is a positive integer or None, got {limit!r}")
     if limit is None or len(entries) <= limit:
         return [str(entry) for entry in entries]
     tail = limit // 2

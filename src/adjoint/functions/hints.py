@@ -1,4 +1,4 @@
-"""Names that people look for because NumPy or PyTorch has them, and what they are called here."""
+"""Names that people look for because others have them, and what they are called here."""
 
 from typing import Any
 
@@ -19,6 +19,10 @@ FUNCTIONS = {
     "diag": "ad.diagonal, or ad.diagflat",
     "expand": "ad.broadcast_to",
     "from_numpy": "ad.asarray",
+    "grad_and_value": "ad.value_and_grad",
+    "jacrev": "ad.jacobian",
+    "linearize": "ad.vjp, or ad.jvp",
+    "manual_seed": "ad.random.seed",
     "mod": "ad.remainder",
     "mul": "ad.multiply",
     "permute": "ad.permute_dims",
@@ -32,6 +36,15 @@ FUNCTIONS = {
     "unique": "ad.unique_values",
     "unsqueeze": "ad.expand_dims",
     "view": "ad.reshape",
+}
+IDIOMS = {
+    "backward": "the method y.backward()",
+    "func": "ad itself: ad.grad, ad.vmap, ad.vjp ...",
+    "jacfwd": 'ad.jacobian(f, mode="forward")',
+    "jit": "ad.trace, which records a function once and replays it",
+    "remat": "ad.checkpoint(f, x), which calls f at once",
+    "stop_gradient": "the method x.detach()",
+    "utils": "ad itself: ad.checkpoint, ad.checkpoint_sequential",
 }
 METHODS = {
     "clone": "x.detach(), or x * 1 with its graph: tensors are values, and need no copies",

@@ -4,13 +4,26 @@ An advanced index is a `spec`, a tuple of ints, slices, None and "array", and on
 "array". Out of range is an error of the backend.
 """
 
+import math
 from typing import NamedTuple
 
 from .. import op
 from .._dtypes import int64
 from .._shapes import Shape
 from .creation import arange, full
-from .elementwise import equal, where
+from .elementwise import (
+    add,
+    equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    minimum,
+    not_equal,
+    subtract,
+    where,
+)
 from .reductions import repeated
 from .shapes import indexed_shape, inverse, permute_dims, reshape, with_rank
 
@@ -103,8 +116,51 @@ def assign_batch(size: int, batched: tuple[bool, ...], x, v, *indices, spec):
     return assign(x, turned(v, inverse(places.order)), *places.indices, spec=places.spec)
 
 
+def take_along_axis_batch(size: int, batched: tuple[bool, ...], x, places, *, axis):
+    if batched[0]:
+        places = places if batched[1] else repeated(places, size)
+        return take_along_axis(x, places, axis=axis + 1)
+    # One table for all examples: an index leads back to it, and not to one for each of them.
+    counts = places.shape[1:]
+    ranges = [numbered(counts, k, x.device) for k in range(len(counts))]
+    indices = [places if k == axis else each for k, each in enumerate(ranges)]
+    return index(x, *indices, spec=("array",) * len(counts))
+
+
+def numbered(shape: Shape, axis: int, device: str):
+    """0, 1, 2 ... along an axis."""
+    number = arange(start=0, stop=shape[axis], step=1, dtype=int64.dtype, device=device)
+    return reshape(number, shape=tuple(n if k == axis else 1 for k, n in enumerate(shape)))
+
+
 def searchsorted_batch(size: int, batched: tuple[bool, ...], x, values, *, after):
-    return NotImplemented if batched[0] else searchsorted(x, values, after=after)
+    if not batched[0]:
+        return searchsorted(x, values, after=after)
+    if x.data.dtype.kind not in "iuf":
+        return NotImplemented
+    shape = values.shape if batched[1] else (size, *values.shape)
+    v = values if batched[1] else repeated(values, size)
+    v = reshape(v, shape=(size, math.prod(shape[1:])))
+    return reshape(bisected(x, v, after), shape=shape)
+
+
+def bisected(x, v, after: bool):
+    """How many elements of each sorted row of x stand before each element of the row of v."""
+    length = x.shape[1]
+    count = full(shape=v.shape, value=0, dtype=int64.dtype, device=x.device)
+    for power in reversed(range(length.bit_length())):
+        more = add(count, 1 << power)
+        last = take_along_axis(x, subtract(minimum(more, length), 1), axis=1)
+        stands_before = logical_not(precedes(v, last)) if after else precedes(last, v)
+        count = where(logical_and(less_equal(more, length), stands_before), more, count)
+    return count
+
+
+def precedes(x, y):
+    """Whether x comes before y in sorted order, where NaNs are last."""
+    if x.data.dtype.kind != "f":
+        return less(x, y)
+    return logical_or(less(x, y), logical_and(equal(x, x), not_equal(y, y)))
 
 
 index = op.index(
@@ -149,7 +205,7 @@ take_along_axis = op.index(
     promotes="x",
     linear=True,
     shape=lambda index_shape: index_shape,
-    batch="leading",
+    batch=take_along_axis_batch,
     x=lambda g, x_shape, index, axis: scatter_along_axis(g, index, axis=axis, shape=x_shape),
 )
 scatter_along_axis = op.index(

@@ -1,5 +1,6 @@
 """Movement ops: elements go to places that are known beforehand. All are linear."""
 
+import itertools
 from collections.abc import Sequence
 
 from .. import op
@@ -29,11 +30,13 @@ def indexed_shape(shape: Shape, spec: tuple, index_shapes: tuple[Shape, ...] = (
     return (*out, *shape[axis:])
 
 
-def part(g, i: int, shapes: tuple[Shape, ...], axis: int):
-    """The piece of g that came from the i-th concatenated input."""
-    start = sum(shape[axis] for shape in shapes[:i])
-    stop = start + shapes[i][axis]
-    return slice_(g, index=at_axis(axis, slice(start, stop)))
+def concat_vjp(g, xs_shapes: tuple[Shape, ...], axis: int, needs: tuple[bool, ...]):
+    """The pieces of g that came from the concatenated inputs."""
+    ends = list(itertools.accumulate(shape[axis] for shape in xs_shapes))
+    return [
+        slice_(g, index=at_axis(axis, slice(end - shape[axis], end))) if need else None
+        for end, shape, need in zip(ends, xs_shapes, needs, strict=True)
+    ]
 
 
 def inverse(axes: Shape) -> Shape:
@@ -102,7 +105,7 @@ concat = op.movement(
     linear=True,
     shape=concat_shape,
     batch="leading",
-    xs=lambda g, i, xs_shapes, axis: part(g, i, xs_shapes, axis),
+    vjp=concat_vjp,
 )
 pad = op.movement(
     "pad",

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,18 @@ from ..functions.assignment import rebind
 from ..functions.creation import zeros
 from ..functions.shapes import concat
 from ..primitives.creation import random_bits
+
+generators: "weakref.WeakSet[Generator]" = weakref.WeakSet()
+
+
+def unlock() -> None:
+    """A forked child has no thread that could release a lock that was taken."""
+    for generator in list(generators):
+        generator._turn = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=unlock)
 
 
 class Generator:
@@ -50,6 +63,7 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         self._turn = threading.Lock()
+        generators.add(self)
         self._state = initial_state(by_chance() if seed is None else seed)
 
     def seed(self, n: int) -> None:
