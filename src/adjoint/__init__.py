@@ -36,7 +36,6 @@ from ._modes import (
     no_grad,
 )
 from ._tensor import Tensor
-from ._trace import Graph, trace
 from ._tree import tree_map
 from .autograd import get_default_workers, gradients, set_default_workers
 from .functions import hints as _hints
@@ -147,6 +146,7 @@ if _typing.TYPE_CHECKING:
     from ._batch import vmap
     from ._checkpoint import checkpoint, checkpoint_sequential
     from ._graphs import graph, memory
+    from ._trace import Graph, trace
     from ._transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 
 _LAZY = ("fft", "linalg", "nn", "optim", "random", "testing")
@@ -154,6 +154,7 @@ _LAZY_FUNCTIONS = {
     "_batch": ("vmap",),
     "_checkpoint": ("checkpoint", "checkpoint_sequential"),
     "_graphs": ("graph", "memory"),
+    "_trace": ("Graph", "trace"),
     "_transforms": ("grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"),
 }
 _HOME = {name: module for module, names in _LAZY_FUNCTIONS.items() for name in names}

@@ -1,7 +1,5 @@
 """How tensors look in a notebook."""
 
-import html
-
 import numpy as np
 
 from .. import backends
@@ -12,6 +10,8 @@ EDGE = 5  # rows and columns shown at each end of a table
 
 def as_html(x: Tensor) -> str:
     """The tensor in a notebook: a table of up to two axes, with its dtype, shape and gradient."""
+    import html  # takes as long to load as a tenth of adjoint
+
     if type(x.data) not in backends.LOADED or not 1 <= x.ndim <= 2:
         return f"<pre>{html.escape(repr(x))}</pre>"
     rows = np.atleast_2d(x._host("_repr_html_"))
