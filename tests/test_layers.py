@@ -20,7 +20,7 @@ LAYERS = (
     ("_apply", "_nested"),
     ("op",),
     ("primitives",),
-    ("_lookahead", "_pullback"),
+    ("_lookahead", "_pullback", "_replay"),
     ("_pass",),
     ("_parallel",),
     ("_reverse",),
