@@ -50,8 +50,9 @@ class Switch:
         mode.word = mode.word & ~self.clears | self.sets
 
     def __exit__(self, *exception: object) -> None:
-        thread = threading.get_ident()
-        last = max(k for k, (owner, _) in enumerate(self._former) if owner == thread)
+        thread, last = threading.get_ident(), len(self._former) - 1
+        while self._former[last][0] != thread:
+            last -= 1
         mode.word = self._former.pop(last)[1]
 
     def __call__(self, function: Callable) -> Callable:

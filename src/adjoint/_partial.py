@@ -190,12 +190,20 @@ class PartialTrace(Trace):
     # Changes of tensors from outside
 
     def journal(self, tensor: Tensor) -> None:
+        if self.notices(tensor) and self.outer is not None:
+            self.outer.journal(tensor)
+
+    def written_grad(self, tensor: Tensor) -> None:
+        if self.notices(tensor) and self.outer is not None:
+            self.outer.written_grad(tensor)
+
+    def notices(self, tensor: Tensor) -> bool:
+        """Whether a change concerns a tensor from outside; then it is remembered as it was."""
         if self.is_inside(tensor):
-            return
+            return False
         self.changes_seen += 1
         self.remember(tensor)
-        if self.outer is not None:
-            self.outer.journal(tensor)
+        return True
 
     def remember(self, tensor: Tensor) -> Before:
         """The last that was known of a tensor."""
@@ -207,14 +215,6 @@ class PartialTrace(Trace):
             now = now._replace(grad=former.grad)
         self.before[id(tensor)] = now
         return now
-
-    def written_grad(self, tensor: Tensor) -> None:
-        if self.is_inside(tensor):
-            return
-        self.changes_seen += 1
-        self.remember(tensor)
-        if self.outer is not None:
-            self.outer.written_grad(tensor)
 
     def read_grad(self, tensor: Tensor) -> None:
         if self.outer is not None and not self.is_inside(tensor):
