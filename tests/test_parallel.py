@@ -118,6 +118,28 @@ def test_the_result_is_the_serial_one_bit_for_bit(program: Program, seed: int) -
     assert len(ran) > 1, "several threads ran the program's own nodes too"
 
 
+def test_a_thread_may_come_to_a_node_that_another_has_already_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = ad.tensor([1.0, 2.0], dtype=ad.float64, requires_grad=True)
+    late: list[bool] = []
+    add_up = _parallel.Work.add_up
+
+    def held_up(work: _parallel.Work, node: object) -> bool:
+        if node is x.node and not late:  # this thread has said that its node is done, no more
+            late.append(True)
+            end = time.monotonic() + 30
+            while node in work.inboxes and time.monotonic() < end:
+                time.sleep(0.001)
+            late.append(node not in work.inboxes)
+        return add_up(work, node)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_parallel.Work, "add_up", held_up)
+    found = ad.gradients((ad.sin(x) + ad.cos(x)).sum(), workers=2)
+    assert late == [True, True]
+    np.testing.assert_allclose(found[x].numpy(), np.cos([1.0, 2.0]) - np.sin([1.0, 2.0]))
+
+
 @pytest.mark.parametrize("workers", WORKERS)
 def test_backward_and_grad_give_the_serial_result_too(workers: int) -> None:
     steps = [(k, 3 * k + 1, 5 * k + 2) for k in range(KINDS)] * 2

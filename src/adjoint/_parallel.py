@@ -313,8 +313,8 @@ class Work:
         """Add what can be added of a node's gradient; True if it is done without having any."""
         while True:
             with self.lock:
-                inbox = self.inboxes[node]
-                if inbox.adding:
+                inbox = self.inboxes.get(node)
+                if inbox is None or inbox.adding:  # another thread has done it, or is about to
                     return False
                 parts = inbox.settled()
                 if not parts:
