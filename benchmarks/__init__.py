@@ -1,1 +1,1 @@
-"""Benchmarks: speed against PyTorch, cost of long chains, time to import."""
+"""Benchmarks: speed against PyTorch and JAX, kernels, accuracy, long chains, memory, importing."""

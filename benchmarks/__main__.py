@@ -1,4 +1,4 @@
-"""Runs the benchmarks: python -m benchmarks [PART]."""
+"""Runs benchmarks: python -m benchmarks [PART ...]; by default adjoint against its peers."""
 
 import argparse
 import json
@@ -6,11 +6,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import chain, checkpointing, importing, parallel, peers, transforms
+from . import accuracy, chain, checkpointing, importing, kernels, parallel, peers, transforms
 from ._common import Report
+from ._documents import put_into
 
 PARTS: dict[str, Callable[[int], Report]] = {
     "peers": peers.run,
+    "kernels": kernels.run,
+    "accuracy": accuracy.run,
     "chain": chain.run,
     "checkpointing": checkpointing.run,
     "parallel": parallel.run,
@@ -24,7 +27,12 @@ def main() -> int:
     reports = {name: run_part(name, options.rounds) for name in options.parts}
     if options.json:
         figures = {name: report.figures for name, report in reports.items()}
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    if options.plot:
+        options.plot.write_text(reports["peers"].picture)
+    for name, report in reports.items():
+        if options.document and report.markdown:
+            put_into(options.document, name, report.markdown)
     problems = [problem for report in reports.values() for problem in report.problems]
     for problem in problems:
         print(f"PROBLEM {problem}", file=sys.stderr)
@@ -33,16 +41,26 @@ def main() -> int:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=PARTS, help="only this part; all if left out")
+    known = ", ".join(PARTS)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"all, or some of: {known}")
     parser.add_argument("--rounds", type=int, default=3, help="times that everything is measured")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the ratios of peers as SVG")
+    parser.add_argument(
+        "--document", type=Path, metavar="FILE", help="replace the tables of a Markdown file"
+    )
     options = parser.parse_args()
-    options.parts = [options.part] if options.part else list(PARTS)
+    options.parts = list(PARTS) if options.parts == ["all"] else options.parts or ["peers"]
+    unknown = [part for part in options.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"no part {', '.join(unknown)}; choose from {known}, or all")
+    if options.plot and "peers" not in options.parts:
+        parser.error("--plot draws the ratios of peers, which isn't among the parts to run")
     return options
 
 
 def run_part(name: str, rounds: int) -> Report:
-    print(f"== {name}")
+    print(f"== {name}", flush=True)
     report = PARTS[name](rounds)
     print(flush=True)
     return report

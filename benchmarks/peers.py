@@ -1,20 +1,41 @@
-"""adjoint against PyTorch, on the workloads of a fixed file that both sides are measured with.
+"""adjoint against PyTorch and JAX: the same workloads, each library in processes of its own.
 
-The file is named by the environment variable ADJOINT_PEERS. Called with the name of a library, it
-prints two JSON objects, {workload: {library: seconds}} and {workload: {library: checksum}}, and on
-the error stream a line that starts with FAILED or LATER for each workload that is missing.
+The workloads are those of `benchmarks.workloads`, or of a file that the environment variable
+ADJOINT_PEERS names. Called with the name of a library, either prints two JSON objects,
+{workload: {library: seconds}} and {workload: {library: checksum}}, and on the error stream a line
+that starts with FAILED or LATER for each workload that is missing.
 """
 
 import importlib.util
 import json
-import math
 import os
 from pathlib import Path
 
-from ._common import ROOT, Report, python
+from ._common import Report, python
+from ._machine import machine
+from ._ratios import Row, picture, print_table, table_for_documents
+from .workloads.measuring import THREADS
 
-COLUMNS = ("ratio", "adjoint", "torch", "adjoint_spread", "torch_spread")
+PEERS = ("torch", "jax")
 TOLERANCE = 1e-3  # relative, of the sum of absolute gradients
+
+# At most this part of PyTorch's time.
+LIMITS = {
+    "tiny_op": 0.6,
+    "elementwise_4M": 0.5,
+    "mlp_step": 0.95,
+    "cnn_step": 0.8,
+    "conv2d_fwd": 1.0,
+    "conv2d_fwd_bwd": 0.9,
+    "transformer_step": 1.0,
+    "rnn_100": 0.8,
+    "embedding": 0.5,
+    "softmax_8M": 0.5,
+    "gelu_8M": 0.5,
+    "layernorm_8M": 0.7,
+    "adam_step": 1.0,
+    "mlp_hvp": 1.0,
+}
 
 
 class Measurements:
@@ -26,8 +47,8 @@ class Measurements:
         self.checksums: dict[str, float] = {}
         self.remarks: dict[str, None] = {}  # in order, each one once
 
-    def add_round(self, file: Path) -> None:
-        process = python(str(file), self.library)
+    def add_round(self) -> None:
+        process = python(*workloads(), self.library, env=environment())
         objects = [json.loads(line) for line in process.stdout.splitlines() if line[:1] == "{"]
         if len(objects) != 2:
             self.remarks[f"FAILED {self.library} as a whole: {process.stderr[-300:]}"] = None
@@ -41,67 +62,72 @@ class Measurements:
                 self.remarks[line] = None
 
 
+def workloads() -> list[str]:
+    """What the interpreter is to run; the name of a library follows."""
+    file = os.environ.get("ADJOINT_PEERS")
+    return [str(Path(file).resolve())] if file else ["-m", "benchmarks.workloads"]
+
+
+def environment() -> dict[str, str]:
+    """As many threads for adjoint, and in NumPy's BLAS, as PyTorch is given."""
+    names = ("ADJOINT_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return os.environ | dict.fromkeys(names, str(THREADS))
+
+
 def run(rounds: int) -> Report:
     """Run each library in processes of its own, alternated, and compare the best times."""
-    file = peers_file()
-    if not file.is_file():
-        return Report({}, [f"peers: no file {file}; set ADJOINT_PEERS to the path of peers.py"])
-    ours, theirs = Measurements("adjoint"), Measurements("torch")
-    compared = [ours, theirs] if importlib.util.find_spec("torch") else [ours]
+    installed = [name for name in PEERS if importlib.util.find_spec(name)]
+    for name in sorted(set(PEERS) - set(installed)):
+        print(f"{name} isn't installed: no comparison with it")
+    ours, *theirs = measured = [Measurements(name) for name in ("adjoint", *installed)]
     for _ in range(rounds):
-        for measurements in compared:
-            measurements.add_round(file)
-    if theirs not in compared:
-        print("torch isn't installed: times of adjoint alone")
-    return report(ours, theirs)
+        for measurements in measured:
+            measurements.add_round()
+    return report(ours, theirs, rounds)
 
 
-def peers_file() -> Path:
-    return Path(os.environ.get("ADJOINT_PEERS", ROOT / "../shared/bench/peers.py")).resolve()
-
-
-def report(ours: Measurements, theirs: Measurements) -> Report:
-    figures = table(ours, theirs)
-    remarks = [*ours.remarks, *theirs.remarks]
-    missing = [name for name in theirs.times if name not in ours.times]
-    if missing:
-        print(f"missing from adjoint: {', '.join(missing)}")
+def report(ours: Measurements, theirs: list[Measurements], rounds: int) -> Report:
+    rows = [
+        Row(workload, seconds, peer_times(workload, theirs), LIMITS.get(workload))
+        for workload, seconds in ours.times.items()
+    ]
+    print_table(rows)
+    remarks = [line for m in (ours, *theirs) for line in m.remarks]
     print(*remarks, sep="\n")
-    problems = [f"peers: {line}" for line in remarks if line.startswith("FAILED")]
-    return Report(figures, problems + wrong_gradients(ours.checksums, theirs.checksums))
+    figures = {
+        "machine": machine(),
+        "rounds": rounds,
+        "workloads": {row.workload: row.figures() for row in rows},
+    }
+    failed = [line for line in remarks if line.startswith("FAILED")]
+    problems = [line for line in failed if "has no gradient yet" not in line]
+    problems += missing(ours, theirs)
+    problems += [line for m in theirs for line in wrong_gradients(ours, m)]
+    problems += [row.excess() for row in rows if row.met is False]
+    problems = [f"peers: {problem}" for problem in problems]
+    return Report(figures, problems, table_for_documents(rows, rounds), picture(rows))
 
 
-def table(ours: Measurements, theirs: Measurements) -> dict[str, dict[str, float]]:
-    """Print a row for each workload, and return the same figures."""
-    print(f"{'workload':18} {'ratio':>6} {'adjoint ms':>12} {'torch ms':>12} {'max / min':>15}")
-    rows = {}
-    for workload, seconds in ours.times.items():
-        if not theirs.times or workload in theirs.times:
-            rows[workload] = compare(seconds, theirs.times.get(workload))
-            print_row(workload, rows[workload])
-    ratios = [row["ratio"] for row in rows.values() if "ratio" in row]
-    if ratios:
-        print(f"worst ratio {max(ratios):.2f} over {len(ratios)} workloads")
-    return rows
+def peer_times(workload: str, theirs: list[Measurements]) -> dict[str, list[float]]:
+    return {m.library: m.times[workload] for m in theirs if workload in m.times}
 
 
-def compare(ours: list[float], theirs: list[float] | None) -> dict[str, float]:
-    row = {"adjoint": min(ours), "adjoint_spread": max(ours) / min(ours)}
-    if theirs:
-        row |= {"torch": min(theirs), "torch_spread": max(theirs) / min(theirs)}
-        row["ratio"] = row["adjoint"] / row["torch"]
-    return row
-
-
-def print_row(workload: str, row: dict[str, float]) -> None:
-    ratio, adjoint, torch, *spreads = (row.get(column, math.nan) for column in COLUMNS)
-    times = f"{adjoint * 1e3:12.4f} {torch * 1e3:12.4f}"
-    print(f"{workload:18} {ratio:6.2f} {times} {spreads[0]:8.2f} {spreads[1]:6.2f}")
-
-
-def wrong_gradients(ours: dict[str, float], theirs: dict[str, float]) -> list[str]:
+def missing(ours: Measurements, theirs: list[Measurements]) -> list[str]:
+    """Workloads that only others have, unless a remark already says why."""
+    wanted = dict.fromkeys(workload for m in theirs for workload in m.times)
+    explained = " ".join(ours.remarks).split()
     return [
-        f"peers: {workload}: gradients add up to {ours[workload]:.8g}, torch's to {expected:.8g}"
-        for workload, expected in theirs.items()
-        if workload in ours and not abs(ours[workload] - expected) <= TOLERANCE * abs(expected)
+        f"{workload} is missing from adjoint"
+        for workload in wanted
+        if workload not in ours.times and workload not in explained
+    ]
+
+
+def wrong_gradients(ours: Measurements, theirs: Measurements) -> list[str]:
+    return [
+        f"{workload}: gradients add up to {ours.checksums[workload]:.8g}, "
+        f"those of {theirs.library} to {expected:.8g}"
+        for workload, expected in theirs.checksums.items()
+        if workload in ours.checksums
+        and not abs(ours.checksums[workload] - expected) <= TOLERANCE * abs(expected)
     ]

@@ -484,6 +484,16 @@ sample(
 )
 
 
+for axis, shapes in ((1, ((2, 3), (2, 1))), (0, ((3,), (1,))), (1, ((2, 3, 2), (2, 1, 2)))):
+    sample(
+        "cross_entropy",
+        lambda x, i, axis=axis: CALLS["cross_entropy"](x, i, axis=axis),
+        lambda x, i, axis=axis: -np.take_along_axis(np.log(softmax(x, axis)), i, axis),
+        shapes,
+        domains=(real, integers(3)),
+    )
+
+
 def scattered_along_axis(x: Array, index: Array) -> Array:
     out = np.zeros((2, 3), x.dtype)
     for row, column in np.ndindex(*index.shape):

@@ -236,6 +236,8 @@ EXEMPT = {
     "the machinery of gradients and traces": "checkpoint checkpoint_sequential get_default_workers "
     "gradients is_grad_enabled is_recomputing is_tracing set_default_workers trace",
     "about recorded graphs": "graph memory",
+    "about memory and threads": "empty_cache get_num_threads memory_stats set_cache_limit "
+    "set_num_threads",
     "applies a function": "tree_map",
     "transforms of functions": "grad hessian hvp jacobian jvp value_and_grad vjp vmap",
     "a copy of values, without their graph": "tensor",

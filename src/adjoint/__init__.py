@@ -146,6 +146,13 @@ if _typing.TYPE_CHECKING:
     from ._batch import vmap
     from ._checkpoint import checkpoint, checkpoint_sequential
     from ._graphs import graph, memory
+    from ._runtime import (
+        empty_cache,
+        get_num_threads,
+        memory_stats,
+        set_cache_limit,
+        set_num_threads,
+    )
     from ._trace import Graph, trace
     from ._transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 
@@ -154,6 +161,13 @@ _LAZY_FUNCTIONS = {
     "_batch": ("vmap",),
     "_checkpoint": ("checkpoint", "checkpoint_sequential"),
     "_graphs": ("graph", "memory"),
+    "_runtime": (
+        "empty_cache",
+        "get_num_threads",
+        "memory_stats",
+        "set_cache_limit",
+        "set_num_threads",
+    ),
     "_trace": ("Graph", "trace"),
     "_transforms": ("grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"),
 }

@@ -58,3 +58,14 @@ class TraceError(AdjointError, RuntimeError):
             f"{function}: a traced value was used after its trace ended, or in another thread; "
             "return it from the traced function"
         )
+
+
+class KernelError(AdjointError, RuntimeError):
+    """A kernel that can't be compiled or loaded: a fault of ours, not of who called us."""
+
+    @classmethod
+    def refused(cls, what: str, error: Exception, text: str) -> "KernelError":
+        return cls(
+            f"{what}: {error}\nThis is a bug of adjoint, please report it. ADJOINT_JIT=0 in the "
+            f"environment lets NumPy compute everything. The kernel was\n{text}"
+        )

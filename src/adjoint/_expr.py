@@ -133,6 +133,7 @@ def compile_expressions(
     outputs: list[Any],
     kernel: Callable[[Any], Callable],
     constant: Callable[[Any], Any],
+    scope: Mapping[str, Any],
 ) -> Callable:
     """A straight-line function that computes `outputs`: one value, or a tuple of them."""
     writer = Writer(kernel, constant)
@@ -140,10 +141,11 @@ def compile_expressions(
     result = results[0] if len(results) == 1 else f"({', '.join(results)},)"
     lines = [*unpack, *writer.lines, f"return {result}"]
     source = f"def compiled({signature}):\n" + "".join(f"    {line}\n" for line in lines)
-    scope = dict(writer.scope)
+    scope = {**writer.scope, **scope}
     exec(source, scope)
     compiled = scope["compiled"]
     compiled.source = source
+    compiled.fused = scope.get("fused")
     return compiled
 
 

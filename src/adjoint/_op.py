@@ -13,6 +13,7 @@ from typing import Any
 from . import backends
 from ._errors import ArgumentError, TraceError
 from ._expr import PerDType, compile_expressions, has_constants, is_expression, symbol
+from ._fusion import Fused
 from ._modes import no_grad, symbolic
 from ._tensor import Tensor, wrap
 
@@ -196,7 +197,7 @@ def from_forward(op: Op, backend: Any) -> Callable:
         return run
     if not is_expression(output):
         return run
-    compiled = compiled_per_dtype(", ".join(names), [], [output], backend)
+    compiled = compiled_per_dtype(", ".join(names), names, [], [output], backend)
 
     def run_compiled(*inputs: Any, **attrs: Any) -> Any:
         dtype = inputs[0].dtype
@@ -321,8 +322,12 @@ class Plan:
 
         None where they aren't expressions: they branch, or ask for shapes, or (in ops that aren't
         elementwise) have constants, whose dtype would be a guess. They run on tensors then, and
-        what they raise is raised in backward.
+        what they raise is raised in backward. A backend may have one function for all of it.
         """
+        cpu: Any = backends.backend("cpu")
+        whole = cpu.BACKWARD.get(self.op.name)
+        if whole is not None and self.targets == (0,):
+            return whole_rule(whole)
         try:
             outputs = self.expressions()
         except Exception:
@@ -337,7 +342,7 @@ class Plan:
             f"if {name}.dtype is not g.dtype and {name}.dtype.kind != 'b': return NotImplemented"
             for name in self.of_another_dtype()
         ]
-        return compiled_per_dtype(f"g, {saved}", lines, outputs, backends.backend("cpu"))
+        return compiled_per_dtype(f"g, {saved}", ("g", *self.names), lines, outputs, cpu)
 
     def of_another_dtype(self) -> list[str]:
         """Arrays that may have another dtype than g: constants and promotion are in doubt then."""
@@ -349,16 +354,48 @@ class Plan:
         return [name for name in self.names if name in op.inputs or name in op.results]
 
 
-def compiled_per_dtype(signature: str, unpack: list[str], outputs: list, backend: Any) -> PerDType:
+def compiled_per_dtype(
+    signature: str, names: tuple[str, ...], unpack: list[str], outputs: list, backend: Any
+) -> PerDType:
+    """Expressions of names as a function, by dtype. `unpack`: lines that make names of parameters.
+
+    Large arrays go to one kernel for all of it, where there is one.
+    """
+    fused = Fused(outputs, names, backend)
+    lines = [
+        *unpack,
+        f"if {names[0]}.size >= {backend.LEAST}:",
+        f"    _out = fused({', '.join(names)})",
+        "    if _out is not NotImplemented: return _out",
+    ]
     return PerDType(
         lambda dtype: compile_expressions(
             signature,
-            unpack,
+            lines,
             outputs,
-            lambda op: op.kernels[backend.Array],
+            lambda op: for_small(op, backend),
             lambda value: backend.scalar(value, dtype),
+            {"fused": fused},
         )
     )
+
+
+def whole_rule(function: Callable) -> PerDType:
+    """A backend's own function for a rule that keeps several values."""
+
+    def compiled(g: Any, saved: tuple) -> Any:
+        return function(g, *saved)
+
+    compiled.fused = None  # type: ignore[attr-defined]
+    return PerDType(lambda dtype: compiled)
+
+
+def for_small(op: Op, backend: Any) -> Callable:
+    """The function of an op where it is known that arrays aren't large."""
+    kernel = op.kernels[backend.Array]
+    if op.kind == "elementwise" and kernel is backend.KERNELS.get(op.name):
+        return backend.NUMPY[op.name]
+    return kernel
 
 
 class Projection:

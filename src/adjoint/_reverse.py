@@ -16,9 +16,12 @@ from ._lookahead import early_leaves, reachable
 from ._modes import TRACE, mode
 from ._node import RELEASED, Node
 from ._pass import Part, Pass, Receiver, add_raw, cpu, raise_released, recording
+from ._pending import Pending, from_rule, from_sum, made
 from ._pullback import fitted
 from ._tensor import Tensor
 from .primitives.elementwise import add
+
+LARGE: int = cpu.LEAST  # elements, from which on rules run as kernels
 
 
 class Default:
@@ -93,14 +96,21 @@ def serially(seeds: list[tuple[Node, Any]], run: Pass, order: dict[Node, float])
                         and node.extra is None
                         and (every or plan.single)
                         and (not watch or node not in watch)
-                        and type(g) is np.ndarray
+                        and (type(g) is np.ndarray or type(g) is Pending)
                     ):
                         saved = node.saved
                         if saved is RELEASED:
                             raise_released(node)
-                        out = plan.compiled[g.dtype](g, saved)
+                        compiled = plan.compiled[g.dtype]
+                        if g.size >= LARGE:
+                            if postponed(plan, compiled.fused, node, g, grads, contribute):
+                                if node.order < release_from:
+                                    node.saved = RELEASED
+                                break
+                            g = made(g)
+                        out = compiled(g, saved)
                     if out is NotImplemented:
-                        for parent, part in run.visit(node, g):
+                        for parent, part in run.visit(node, made(g)):
                             if type(part) is Part:
                                 collect(grads, heap, parent, part)
                             else:
@@ -130,14 +140,65 @@ def serially(seeds: list[tuple[Node, Any]], run: Pass, order: dict[Node, float])
             raise
 
 
+def postponed(
+    plan: Any, fused: Any, node: Node, g: Any, grads: dict[Node, Any], contribute: Receiver
+) -> bool:
+    """Hand on what the rules of a node with large arrays say before it is computed.
+
+    False, and nothing is done, where a rule can't wait, or what follows needs arrays at once.
+    """
+    if fused is None:
+        return False
+    parents = node.inputs
+    if fused.adder is not None:
+        return type(g) is np.ndarray and placed(fused, plan, node, g, grads)
+    waits = [can_wait(parent, g) for parent in parents]
+    if plan.op.kind != "elementwise" or not any(waits):
+        return False
+    given = (g, *plan.unpacked(node.saved))
+    parts = [
+        from_rule(fused, k, given) if out.op is not None else fused.value(out, given)
+        for k, out in enumerate(fused.outputs)
+    ]
+    if any(part is None for part in parts):
+        return False
+    for parent, part, later in zip(parents, parts, waits, strict=True):
+        contribute(parent, part if later else fitted(plan, parent, made(part)))
+    return True
+
+
+def can_wait(node: Node, g: Any) -> bool:
+    """Whether a node can take a gradient that is pending: its own rule may go on from it."""
+    if node.shape != g.shape or node.dtype is not g.dtype or node.extra is not None:
+        return False
+    plan = node.plan
+    return plan is None or (plan.compiled is not None and plan.op.kind == "elementwise")
+
+
+def placed(fused: Any, plan: Any, node: Node, g: Any, grads: dict[Node, Any]) -> bool:
+    """Add a gradient that is zero but for a part to the one that a parent has, if it has one that
+    may be overwritten."""
+    parent = node.inputs[0]
+    former = grads.get(parent)
+    if type(former) is not np.ndarray or not cpu.exclusive(former, 2):
+        return False
+    fused.add_to(former, (g, *plan.unpacked(node.saved)))
+    return True
+
+
 def add_in_place(grads: dict[Node, Any], node: Node, g: Any) -> Any:
     """A node's raw gradient plus another, in the first's memory if nobody else can see it."""
-    if type(g) is not np.ndarray:
-        return add_unrecorded(grads, node, g)
     former = grads.pop(node)
-    if former.nbytes > 8192 and former.strides == g.strides and cpu.exclusive(former, 1):
-        return np.add(former, g, former)
-    return as_array(np.add(former, g))
+    if type(former) is Pending or type(g) is Pending:
+        out = from_sum(former, g)
+        if out is not None:
+            return out
+        former, g = made(former), made(g)
+    if type(g) is not np.ndarray or type(former) is not np.ndarray:
+        return add_raw(former, g)
+    if former.nbytes > 8192 and cpu.exclusive(former, 1) and cpu.compute_into(former, "add", g):
+        return former
+    return as_array(cpu.KERNELS["add"](former, g))
 
 
 def add_unrecorded(grads: dict[Node, Any], node: Node, g: Any) -> Any:
@@ -171,4 +232,4 @@ def complete(run: Pass, leaves: list[Node], grads: dict[Node, Any]) -> None:
     """After an error: leaves whose gradients are complete get them."""
     for leaf in leaves:
         with suppress(Exception):  # the first error is the one to see
-            run.visit(leaf, grads[leaf])
+            run.visit(leaf, made(grads[leaf]))

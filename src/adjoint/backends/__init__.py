@@ -45,8 +45,8 @@ class Backend(Protocol):
     def write(self, array: Any, value: Any, spec: tuple, indices: list) -> None:
         """Put a value at an index, in the array's own memory."""
 
-    def compute_into(self, array: Any, kernel: Callable, other: Any) -> bool:
-        """array = kernel(array, other) in its own memory; False where that isn't possible."""
+    def compute_into(self, array: Any, op: str, other: Any) -> bool:
+        """array = op(array, other) in its own memory; False where that isn't possible."""
         ...
 
     def axpy(self, array: Any, other: Any, alpha: float) -> None:

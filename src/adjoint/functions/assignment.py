@@ -111,7 +111,7 @@ def inplace(function: Any) -> Any:
     def operate(x: Tensor, y: Any) -> Tensor:
         recorded = writable(name, x, y)
         module = None if recorded or op is None else overwritable(x, y)
-        if module and op and module.compute_into(x.data, op.kernels[type(x.data)], y.data):
+        if module and op and module.compute_into(x.data, op.name, y.data):
             return x
         replace(name, x, function(x, y))
         return x

@@ -1,5 +1,6 @@
 """Losses of class scores: cross-entropy and negative log-likelihood."""
 
+from collections.abc import Callable
 from typing import Any
 
 from .._errors import ArgumentError, DTypeError, IndexingError, ShapeError
@@ -10,6 +11,7 @@ from ..functions.elementwise import astype
 from ..functions.indexing import take, take_along_axis
 from ..functions.reductions import any, log_softmax, max, mean, sum
 from ..functions.shapes import expand_dims, reshape, squeeze
+from ..primitives import losses
 from ..primitives.elementwise import equal, logical_and, not_equal, where
 from ._operands import as_reals, in_float32
 from ._reduction import check_reduction, reduced
@@ -42,14 +44,14 @@ def cross_entropy(
             f"cross_entropy: label_smoothing {label_smoothing} isn't between 0 and 1"
         )
     factors = class_weights("cross_entropy", weight, x, axis)
-    logs = log_softmax(x, axis=axis)
     if target.shape == x.shape and target.dtype.kind == "float":
         target = smoothed(target, x.shape[axis], label_smoothing)
-        return against_probabilities(logs, target, factors, axis, reduction)
-    picked = Picked("cross_entropy", logs, target, axis, factors, ignore_index)
-    loss = picked.reduced(picked.losses(), reduction)
+        return against_probabilities(log_softmax(x, axis=axis), target, factors, axis, reduction)
+    picked = Picked("cross_entropy", x, target, axis, factors, ignore_index)
+    loss = picked.reduced(picked.losses(losses.cross_entropy), reduction)
     if not label_smoothing:
         return loss
+    logs = log_softmax(x, axis=axis)
     rest = logs if factors is None else logs * factors
     evenly = picked.reduced(picked.masked(-sum(rest, axis=axis)), reduction)
     return loss * (1 - label_smoothing) + evenly * (label_smoothing / x.shape[axis])
@@ -75,7 +77,7 @@ def nll_loss(
     x, target, axis = scores("nll_loss", x, target, reduction)
     factors = class_weights("nll_loss", weight, x, axis)
     picked = Picked("nll_loss", x, target, axis, factors, ignore_index)
-    return picked.reduced(picked.losses(), reduction)
+    return picked.reduced(picked.losses(negative_at), reduction)
 
 
 def scores(function: str, x: Any, target: Any, reduction: str) -> tuple[Tensor, Tensor, int]:
@@ -114,7 +116,7 @@ def against_probabilities(
 
 
 class Picked:
-    """Log-probabilities at target classes, the weights there, and which targets are ignored.
+    """Scores at target classes, the weights there, and which targets are ignored.
 
     Where nothing is ignored or weighted, no op is spent on either.
     """
@@ -122,19 +124,19 @@ class Picked:
     def __init__(
         self,
         function: str,
-        logs: Tensor,
+        scores: Tensor,
         target: Tensor,
         axis: int,
         factors: Tensor | None,
         ignore_index: int,
     ) -> None:
-        check_classes(function, logs, target, axis)
-        self.axis = axis
+        check_classes(function, scores, target, axis)
+        self.function, self.scores, self.axis = function, scores, axis
         self.kept: Tensor | None = None
-        if may_ignore(function, logs.shape[axis], target, ignore_index):
+        if may_ignore(function, scores.shape[axis], target, ignore_index):
             self.kept = not_equal(target, ignore_index)
             target = where(self.kept, target, 0)
-        self.logs = at_classes(function, logs, expand_dims(target, axis), axis)
+        self.target = expand_dims(target, axis)
         self.weights = None
         if factors is not None:
             self.weights = self.masked(take(reshape(factors, (-1,)), target, axis=0))
@@ -142,17 +144,24 @@ class Picked:
     def masked(self, losses: Tensor) -> Tensor:
         return losses if self.kept is None else where(self.kept, losses, 0)
 
-    def losses(self) -> Tensor:
+    def losses(self, loss_at: Callable[..., Tensor]) -> Tensor:
         """The loss of each target; the class axis stays where nothing else has its shape."""
+        try:
+            losses = loss_at(self.scores, self.target, axis=self.axis)
+        except IndexError:
+            raise IndexingError(
+                f"{self.function}: class indices from 0 to {self.scores.shape[self.axis] - 1} are "
+                f"needed for scores of shape {self.scores.shape}, got {max(self.target).item()}"
+            ) from None
         if self.kept is None and self.weights is None:
-            return -self.logs
-        losses = self.masked(-squeeze(self.logs, self.axis))
+            return losses
+        losses = self.masked(squeeze(losses, self.axis))
         return losses if self.weights is None else losses * self.weights
 
     def reduced(self, losses: Tensor, reduction: str) -> Tensor:
         """The weighted mean, the sum, or the losses themselves."""
         if reduction == "none":
-            return losses if losses.ndim < self.logs.ndim else squeeze(losses, self.axis)
+            return losses if losses.ndim < self.scores.ndim else squeeze(losses, self.axis)
         if reduction == "sum":
             return sum(losses)
         if self.weights is not None:
@@ -201,11 +210,5 @@ def refuse_negative(function: str, classes: int, target: Tensor, wrong: Tensor) 
         )
 
 
-def at_classes(function: str, logs: Tensor, target: Tensor, axis: int) -> Tensor:
-    try:
-        return take_along_axis(logs, target, axis)
-    except IndexError:
-        raise IndexingError(
-            f"{function}: class indices from 0 to {logs.shape[axis] - 1} are needed for scores of "
-            f"shape {logs.shape}, got {max(target).item()}"
-        ) from None
+def negative_at(logs: Tensor, target: Tensor, axis: int) -> Tensor:
+    return -take_along_axis(logs, target, axis)

@@ -8,10 +8,8 @@ in each input and are each other's rules; so are sums over windows and their adj
 import math
 
 from .. import op
-from .._dtypes import int64
 from .._shapes import Shape
-from .creation import arange
-from .indexing import scatter
+from .indexing import scatter_along_axis
 from .reductions import broadcast_to, sum_
 from .shapes import permute_dims, reshape
 
@@ -41,13 +39,11 @@ def window_sum_shape(x_shape: Shape, kernel, stride, padding) -> Shape:
 
 
 def to_image(g, indices, x_shape: Shape):
-    """g at the places of the image that it came from: scattered over all images as one."""
+    """g at the places of the image that it came from."""
     images, size = math.prod(x_shape[:2]), math.prod(x_shape[2:])
-    first = arange(start=0, stop=images, step=1, dtype=int64.dtype, device=g.device) * size
-    places = reshape(indices, shape=(images, g.size // max(images, 1)))
-    places = reshape(places + reshape(first, shape=(images, 1)), shape=(g.size,))
-    flat = reshape(g, shape=(g.size,))
-    return reshape(scatter(flat, places, spec=("array",), shape=(images * size,)), shape=x_shape)
+    each = g.size // max(images, 1)
+    g, indices = (reshape(z, shape=(images, each)) for z in (g, indices))
+    return reshape(scatter_along_axis(g, indices, axis=1, shape=(images, size)), shape=x_shape)
 
 
 # A batch: images of all examples are one set of images where they share the filters, else channels

@@ -1,7 +1,8 @@
-"""The CPU: storage is `numpy.ndarray`, and every op has a NumPy function in `KERNELS`.
+"""The CPU: storage is `numpy.ndarray`, and every op has a function in `KERNELS`.
 
-This table is complete, and is the reference that faster kernels and other devices are tested
-against.
+`NUMPY` is the table of functions on NumPy. It is complete, and is the reference that kernels and
+other devices are tested against. `KERNELS` has compiled kernels in its place where arrays are large
+enough for them: see `dispatch`.
 """
 
 import functools
@@ -12,18 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from . import indexing
-from .blas import axpy as axpy
+from . import blas, dispatch, indexing
 from .blas import blas_threads as blas_threads
-from .table import KERNELS as KERNELS
+from .dispatch import LEAST as LEAST
+from .table import KERNELS as NUMPY
 
 # Modules that enter their functions into KERNELS.
 SOURCES = (
-    "creation elementwise erf factorizations fourier gamma indexing movement normalization "
+    "creation elementwise erf factorizations fourier gamma indexing losses movement normalization "
     "reductions sorting threefry windows"
 )
 for source in SOURCES.split():
     importlib.import_module(f".{source}", __name__)
+KERNELS = NUMPY | dispatch.over(NUMPY)
+BACKWARD = importlib.import_module(".backward", __name__).BACKWARD
 
 DEVICE = "cpu"
 Array = np.ndarray
@@ -139,9 +142,37 @@ def fingerprint(array: np.ndarray) -> tuple[float, float]:
     return float(sums @ (1 + np.arange(rows + 1) * math.e % 1)), float(np.vdot(flat, flat))
 
 
-def compute_into(array: np.ndarray, kernel: Any, other: np.ndarray) -> bool:
-    """array = kernel(array, other) in place, where the kernel is a ufunc."""
-    if isinstance(kernel, np.ufunc) and array.strides == other.strides:
-        kernel(array, other, array)
-        return True
-    return False
+def axpy(array: np.ndarray, other: np.ndarray, alpha: float) -> None:
+    """array += alpha * other in place, as the op add_scaled computes it."""
+    if array.size < LEAST or not dispatch.computed_into(array, "add_scaled", other, alpha=alpha):
+        blas.axpy(array, other, alpha)
+
+
+def compute_into(array: np.ndarray, op: str, other: np.ndarray) -> bool:
+    """array = op(array, other) in place, where op is a ufunc or has a kernel."""
+    function = NUMPY.get(op)
+    if not isinstance(function, np.ufunc) or array.strides != other.strides:
+        return False
+    if array.size < LEAST or not dispatch.computed_into(array, op, other):
+        function(array, other, array)
+    return True
+
+
+def add_place(array: np.ndarray, x: np.ndarray, *, index: tuple, shape: tuple) -> None:
+    """Add what the op place makes of x, which is zero but for a part."""
+    part = array[index]
+    if x.size < LEAST or not dispatch.computed_into(part, "add", x):
+        np.add(part, x, part)
+
+
+# Ops whose result can be added to an array without being made.
+ADDERS = {"place": add_place}
+
+
+def launcher(kernel: Any) -> Any:
+    """What runs a kernel on arrays (see `fast.maps`), or None where none can be compiled."""
+    if not dispatch.available():
+        return None
+    from .fast import rows
+
+    return rows.RowLauncher(kernel)

@@ -100,9 +100,14 @@ def sigmoid(x):
     return np.where(x >= 0, 1, e) / (1 + e)
 
 
+def finite_below(x: np.ndarray) -> np.ndarray:
+    """x, but no less than a number that functions with a tail of zeros take for minus infinity."""
+    return np.maximum(x, np.array(-1000, x.dtype))
+
+
 @kernel
 def silu(x):
-    return x * sigmoid(x)
+    return finite_below(x) * sigmoid(x)
 
 
 @kernel
@@ -111,8 +116,8 @@ def gelu(x):
     y = x.astype(wide(x.dtype), copy=False)
     out = erf(y * y.dtype.type(math.sqrt(0.5)))
     out += 1
-    out *= y
     out *= 0.5
+    out *= finite_below(y)
     return out.astype(x.dtype, copy=False)
 
 
@@ -127,8 +132,8 @@ def gelu_tanh(x):
     out *= math.sqrt(2 / math.pi)
     out = np.tanh(out)
     out += 1
-    out *= y
     out *= 0.5
+    out *= finite_below(y)
     return out.astype(x.dtype, copy=False)
 
 

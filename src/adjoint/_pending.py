@@ -1,0 +1,141 @@
+"""Gradients that are yet to be computed: what elementwise rules said, put together in one kernel.
+
+Rules of large arrays aren't run one by one. What a rule says of a parent stands as it is until it
+is needed as an array: the parent's own rule, if it is elementwise too, goes on from it, and what
+other rules say of the same parent is added to it. So a chain of rules, and the sum of several
+chains, is a single pass over what was saved. Nothing is reordered: the result is that of the rules
+one by one, bit for bit.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from . import backends
+from ._fusion import Fused
+from .kernels.language import TYPES, Kernel, Value, element, scalar
+
+cpu: Any = backends.backend("cpu")
+
+MOST_ARRAYS = 6  # that one kernel reads, and that wait for it in memory
+MOST_STEPS = 12
+MOST_KERNELS = 512  # of different steps; after that rules are run one by one
+
+# Steps and dtypes -> what runs the kernel.
+launchers: dict[tuple, Any] = {}
+
+# A step is an output of a rule, or (None, 0, ...) a sum. Its operands are earlier steps (their
+# numbers), arrays (~ their numbers) and numbers ("number", which).
+Step = tuple[Fused | None, int, tuple]
+
+
+class Pending:
+    """An array that is yet to be computed, by steps."""
+
+    __slots__ = ("_made", "arrays", "dtype", "numbers", "shape", "size", "steps")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, size: int) -> None:
+        self.shape, self.dtype, self.size = shape, dtype, size
+        self.arrays: list[np.ndarray] = []
+        self.numbers: list[Any] = []
+        self.steps: list[Step] = []
+        self._made: np.ndarray | None = None
+
+    def take(self, x: Any) -> int:
+        """Make an array, or another pending one with its steps, an operand of steps to come."""
+        if type(x) is not Pending:
+            for k, known in enumerate(self.arrays):
+                if known is x:
+                    return ~k
+            self.arrays.append(x)
+            return -len(self.arrays)
+        if x._made is not None:
+            return self.take(x._made)
+        places = [self.take(array) for array in x.arrays]
+        offset = len(self.numbers)
+        self.numbers += x.numbers
+        numbers: list[int] = []
+        for fused, k, operands in x.steps:
+            moved = tuple(
+                ("number", o[1] + offset)
+                if type(o) is tuple
+                else numbers[o]
+                if o >= 0
+                else places[~o]
+                for o in operands
+            )
+            numbers.append(self.add((fused, k, moved)))
+        return numbers[-1]
+
+    def number(self, value: Any) -> tuple[str, int]:
+        self.numbers.append(value)
+        return "number", len(self.numbers) - 1
+
+    def add(self, step: Step) -> int:
+        if step in self.steps:
+            return self.steps.index(step)
+        self.steps.append(step)
+        return len(self.steps) - 1
+
+    @property
+    def is_small_enough(self) -> bool:
+        if len(self.arrays) > MOST_ARRAYS or len(self.steps) > MOST_STEPS:
+            return False
+        return len(launchers) < MOST_KERNELS or self.key in launchers
+
+    @property
+    def key(self) -> tuple:
+        return (*self.steps, *[array.dtype for array in self.arrays])
+
+    def made(self) -> np.ndarray:
+        """The array, computed when it is first asked for."""
+        if self._made is None:
+            key = self.key
+            launcher = launchers.get(key)
+            if launcher is None:
+                launcher = launchers[key] = self.launcher()
+            self._made = launcher.map(self.arrays, self.numbers)[0]
+            self.arrays, self.numbers, self.steps = [], [], []
+        return self._made  # type: ignore[return-value]
+
+    def launcher(self) -> Any:
+        values: list[Value] = []
+        arrays = [element(k, TYPES[array.dtype]) for k, array in enumerate(self.arrays)]
+        number = TYPES[self.dtype]
+        for fused, k, operands in self.steps:
+            given = [
+                scalar(o[1], number) if type(o) is tuple else values[o] if o >= 0 else arrays[~o]
+                for o in operands
+            ]
+            if fused is None:
+                values.append(given[0] + given[1])
+            else:
+                places = [place for kind in fused.used[k] for place in kind]
+                known = dict(zip(places, given, strict=True))
+                values += fused.values(known, [fused.outputs[k]]) or []
+        return cpu.launcher(Kernel([values[-1]]))
+
+
+def from_rule(fused: Fused, k: int, given: tuple) -> Pending | None:
+    """An output of a rule, given the gradient and what was saved; None if that can't wait."""
+    g = given[0]
+    if fused.axis is not None or g.dtype.kind != "f" or g.dtype.itemsize < 4:
+        return None
+    if fused.launcher(tuple([given[n].dtype for n in fused.arrays])) is None:
+        return None
+    out = Pending(g.shape, g.dtype, g.size)
+    arrays, numbers = fused.used[k]
+    operands = [out.take(given[n]) for n in arrays] + [out.number(given[n]) for n in numbers]
+    out.add((fused, k, tuple(operands)))
+    return out if out.is_small_enough else None
+
+
+def from_sum(x: Any, y: Any) -> Pending | None:
+    """The sum of two, pending or not; None if it can't wait."""
+    out = Pending(x.shape, x.dtype, x.size)
+    out.add((None, 0, (out.take(x), out.take(y))))
+    return out if out.is_small_enough else None
+
+
+def made(x: Any) -> Any:
+    return x.made() if type(x) is Pending else x

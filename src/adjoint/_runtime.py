@@ -1,0 +1,65 @@
+"""What a program may ask and say about the machine: memory and threads."""
+
+from .backends.cpu.jit import memory, threads
+
+
+def memory_stats() -> dict[str, int]:
+    """The memory that large tensors on the CPU have, and had, in bytes and in numbers of times.
+
+    `in_use` bytes belong to tensors and arrays; `idle` bytes wait for the next ones, never more
+    than `limit`; `peak` is the most that was in use at once. There were so many `allocations`, of
+    which so many were `reuses` of idle memory, and so many `releases` to the system. All are 0
+    where there is no pool: on Windows, and without llvmlite.
+
+    >>> sorted(ad.memory_stats())
+    ['allocations', 'idle', 'in_use', 'limit', 'peak', 'releases', 'reuses']
+    """
+    return memory.stats()
+
+
+def empty_cache() -> int:
+    """Give all idle memory back to the system; how many bytes that was.
+
+    >>> released = ad.empty_cache()
+    >>> ad.memory_stats()["idle"]
+    0
+    """
+    return memory.release()
+
+
+def set_cache_limit(bytes: int) -> None:
+    """Let no more than so many bytes be idle; beyond it the oldest go back to the system.
+
+    The default is an eighth of the memory that there is.
+
+    >>> limit = ad.memory_stats()["limit"]
+    >>> ad.set_cache_limit(0)  # keep nothing
+    >>> ad.memory_stats()["idle"]
+    0
+    >>> ad.set_cache_limit(limit)
+    """
+    memory.set_limit(bytes)
+
+
+def set_num_threads(n: int) -> None:
+    """Let each kernel run on up to n threads, the caller's among them.
+
+    Results don't depend on it, not in a single bit. The default is the number of cores that this
+    process may use, or what the environment says as `ADJOINT_NUM_THREADS`.
+
+    >>> n = ad.get_num_threads()
+    >>> ad.set_num_threads(1)
+    >>> ad.get_num_threads()
+    1
+    >>> ad.set_num_threads(n)
+    """
+    threads.set_num_threads(n)
+
+
+def get_num_threads() -> int:
+    """How many threads a kernel runs on, at most.
+
+    >>> ad.get_num_threads() >= 1
+    True
+    """
+    return threads.get_num_threads()

@@ -1,0 +1,190 @@
+"""Small arrays go to NumPy's functions, large ones to kernels, which are loaded when first needed.
+
+The limits are measured: below them NumPy's function is done before a kernel could be launched.
+"""
+
+import importlib
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from .jit import available
+
+# Elements. All elementwise ops and rules have the same limit, so that it doesn't matter in how many
+# steps something is computed: NumPy's exp differs from ours in the last bit.
+LEAST = 1 << 14
+LEAST_FACTORS = 6000  # of both factors of a matrix product
+
+# Modules of kernels that are written by hand or have several passes: their ops, and their limits.
+MODULES = {
+    "fast.reductions": (
+        LEAST,
+        "sum max min prod logsumexp softmax log_softmax cross_entropy moments",
+    ),
+    "fast.normalization": (1 << 12, "standardize standardize_gradient"),
+    "fast.places": (1 << 12, "index scatter take_along_axis scatter_along_axis"),
+    "fast.pooling": (1 << 10, "max_pool window_sum window_spread"),
+    "fast.movement": (LEAST, "reshape concat pad place"),
+    "fast.convolution": (1 << 10, "conv conv_input conv_weight"),
+    "fast.running": (1 << 8, "cumulative_sum cumulative_prod recurrence"),
+}
+
+# Elementwise ops, by the form of their dispatcher: the small case must cost no more than it has to.
+UNARY = (
+    "logical_not isfinite isinf isnan signbit bitwise_invert negative square abs sign floor ceil "
+    "trunc round sqrt relu silu exp expm1 sinh cosh tanh sigmoid log log1p log2 log10 asinh acosh "
+    "atanh sin cos tan asin acos atan erf gelu gelu_tanh"
+)
+BINARY = (
+    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor "
+    "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift add subtract "
+    "multiply divide floor_divide remainder maximum minimum copysign nextafter logaddexp atan2 pow "
+    "hypot"
+)
+OTHERS = "cast leaky_relu elu where clip add_scaled"
+
+
+def are_small(inputs: tuple, least: int) -> bool:
+    for x in inputs:
+        if x is not None and x.size >= least:
+            return False
+    return True
+
+
+def mapped(name: str, small: Callable, *dtypes: Any, **attrs: Any) -> Callable:
+    """What computes an op on large arrays of these dtypes: a list of outputs of a list of arrays,
+    and of numbers."""
+    from .fast.elementwise import launcher_of
+
+    launcher = launcher_of(name, dtypes, tuple(attrs), attrs.get("dtype"))
+    if launcher is None:
+        return lambda arrays, *_: [small(*arrays, **attrs)]
+    return launcher.map
+
+
+def computed_into(x: Any, name: str, y: Any, **attrs: Any) -> bool:
+    """x = op(x, y) in place, by a kernel; False where there is none."""
+    from .fast.elementwise import launcher_of
+
+    launcher = launcher_of(name, (x.dtype, y.dtype), tuple(attrs), None)
+    if launcher is not None:
+        launcher.map([x, y], list(attrs.values()), [x])
+    return launcher is not None
+
+
+def unary(name: str, small: Callable) -> Callable:
+    maps: dict[Any, Callable] = {}
+
+    def call(x):
+        if x.size < LEAST:
+            return small(x)
+        dtype = x.dtype
+        if dtype not in maps:
+            maps[dtype] = mapped(name, small, dtype)
+        return maps[dtype]([x])[0]
+
+    return call
+
+
+def binary(name: str, small: Callable) -> Callable:
+    maps: dict[Any, Callable] = {}
+
+    def call(x, y):
+        if x.size < LEAST and y.size < LEAST:
+            return small(x, y)
+        dtype = x.dtype
+        if dtype is not y.dtype or dtype not in maps:
+            function = mapped(name, small, dtype, y.dtype)
+            if dtype is not y.dtype:
+                return function(arrays_of((x, y)))[0]
+            maps[dtype] = function
+        return maps[dtype](arrays_of((x, y)))[0]
+
+    return call
+
+
+def arrays_of(inputs: Iterable) -> list[np.ndarray]:
+    """NumPy makes scalars of single numbers; kernels take arrays only."""
+    return [x if type(x) is np.ndarray else as_array(x) for x in inputs]
+
+
+def as_array(x: Any) -> np.ndarray:
+    if not isinstance(x, (np.ndarray, np.generic)):
+        raise TypeError(f"an array is needed, got {type(x).__name__}")
+    return np.asarray(x)
+
+
+def general(name: str, small: Callable) -> Callable:
+    def call(*inputs, **attrs):
+        if are_small(inputs, LEAST):
+            return small(*inputs, **attrs)
+        from .fast import elementwise
+
+        return elementwise.large(name, small, inputs, attrs)
+
+    return call
+
+
+def from_module(name: str, small: Callable, module: str, least: int) -> Callable:
+    """The function of a module, which may itself leave a case to NumPy."""
+    fast = None
+
+    def call(x, *inputs, **attrs):
+        nonlocal fast
+        if x.size < least and are_small(inputs, least):
+            return small(x, *inputs, **attrs)
+        if fast is None:
+            fast = found(module, name, small)
+        return fast(x, *inputs, **attrs)
+
+    return call
+
+
+def product(small: Callable) -> Callable:
+    """Matrix products, of which small ones are many."""
+    fast = None
+
+    def call(x, y):
+        nonlocal fast
+        if x.size + y.size < LEAST_FACTORS:
+            return small(x, y)
+        if fast is None:
+            fast = found("fast.matmul", "matmul", small)
+        return fast(x, y)
+
+    return call
+
+
+def by_shape(name: str, small: Callable, module: str) -> Callable:
+    """The same for an op whose result has the shape that it is given."""
+    fast = None
+
+    def call(*inputs, shape):
+        nonlocal fast
+        if math.prod(shape) < LEAST:
+            return small(*inputs, shape=shape)
+        if fast is None:
+            fast = found(module, name, small)
+        return fast(*inputs, shape=shape)
+
+    return call
+
+
+def found(module: str, name: str, small: Callable) -> Callable:
+    if not available():
+        return small
+    return importlib.import_module(f".{module}", __package__).FAST[name]
+
+
+def over(table: dict[str, Callable]) -> dict[str, Callable]:
+    """The dispatchers over a table of NumPy functions."""
+    out: dict[str, Callable] = {}
+    for form, names in ((unary, UNARY), (binary, BINARY), (general, OTHERS)):
+        out |= {name: form(name, table[name]) for name in names.split()}
+    for module, (least, names) in MODULES.items():
+        out |= {name: from_module(name, table[name], module, least) for name in names.split()}
+    out["matmul"] = product(table["matmul"])
+    out["random_bits"] = by_shape("random_bits", table["random_bits"], "fast.threefry")
+    return out

@@ -1,0 +1,109 @@
+"""Convolution by direct kernels on all cores, where they are faster than windows and BLAS.
+
+Same functions as in `windows`, which compute the rest.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from ....kernels.convolution import plans
+from ....kernels.convolution.plans import Machine, Shape
+from .. import windows
+from . import direct_convolution as direct
+
+# Below so many products, to start costs more than is won.
+LEAST_PRODUCTS = {"conv": 1 << 19, "conv_input": 1 << 17, "conv_weight": 1 << 19}
+LARGE_FILTERS = 1 << 19
+LEAST_PLACES = 96
+LONG_PLANE = 1024
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def chosen(name: str, shape: Shape, images: int, *arrays: np.ndarray) -> Machine | None:
+    """The machine, if direct kernels can compute this and are faster."""
+    dtype = arrays[0].dtype
+    products = images * math.prod(shape.w) * math.prod(shape.out)
+    possible = (
+        dtype in DTYPES
+        and all(x.dtype == dtype for x in arrays)
+        and products * math.prod(shape.x) > 0
+        and faster(name, shape, products)
+        and within_tables(shape)
+    )
+    return direct.machine() if possible else None
+
+
+def faster(name: str, shape: Shape, products: int) -> bool:
+    """Measured against windows and BLAS on two cores.
+
+    Small work is done before it is begun on all cores. Large filters for few places aren't worth
+    being packed. Filters of a single place need no windows, only a product of matrices, which is
+    what a BLAS is best at if they are square enough.
+    """
+    if products < LEAST_PRODUCTS[name]:
+        return False
+    filters = math.prod(shape.w)
+    if filters > LARGE_FILTERS and products < LEAST_PLACES * filters:
+        return False
+    if math.prod(shape.w[2:]) > 1 or shape.groups > 1:
+        return True
+    return math.prod(shape.out) >= LONG_PLANE and set(shape.stride) == {1}
+
+
+@functools.lru_cache(1024)
+def within_tables(shape: Shape) -> bool:
+    """Whether 32 bits are enough for the bytes of a round of images, however they are packed."""
+    x, out = shape.x[0], shape.w[0]
+    for axis in shape.axes:
+        around = axis.dilation * axis.kernel + axis.stride
+        x *= axis.x + axis.before + around
+        out *= axis.out + around
+    images = 1 + plans.NEAR // (shape.size * math.prod(shape.out))
+    return max(x, out) * shape.w[-1] * shape.size * images < 1 << 31
+
+
+def conv(x, w, bias=None, *, stride, padding, dilation, groups):
+    dtype, x, w = x.dtype, windows.widened(x), windows.widened(w)
+    out = windows.output_size(x.shape, w.shape[2:], stride, padding, dilation)
+    shape = Shape(x.shape[1:], w.shape, out, stride, padding, dilation, groups, x.itemsize)
+    host = chosen("conv", shape, len(x), x, w)
+    if host is None:
+        made = windows.conv(
+            x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups
+        )
+    else:
+        made = direct.correlate(plans.forward(host, shape), x, w, bias)
+    return made.astype(dtype, copy=False)
+
+
+def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
+    dtype, g, w = g.dtype, windows.widened(g), windows.widened(w)
+    sizes = tuple(x_shape[1:])
+    shape = Shape(sizes, w.shape, g.shape[2:], stride, padding, dilation, groups, g.itemsize)
+    host = chosen("conv_input", shape, len(g), g, w)
+    if host is None:
+        made = windows.conv_input(
+            g, w, x_shape=x_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
+        )
+    else:
+        made = direct.correlate(plans.backward(host, shape), g, w, None)
+    return made.astype(dtype, copy=False)
+
+
+def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
+    dtype, x, g = g.dtype, windows.widened(x), windows.widened(g)
+    sizes = tuple(w_shape)
+    shape = Shape(x.shape[1:], sizes, g.shape[2:], stride, padding, dilation, groups, x.itemsize)
+    host = chosen("conv_weight", shape, len(x), x, g)
+    if host is None:
+        made = windows.conv_weight(
+            x, g, w_shape=w_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
+        )
+    else:
+        made = direct.weight_gradient(plans.weights(host, shape), x, g, sizes)
+    return made.astype(dtype, copy=False)
+
+
+FAST = {"conv": conv, "conv_input": conv_input, "conv_weight": conv_weight}

@@ -1,0 +1,40 @@
+"""Copies of large arrays: by kernels where elements change their order, else NumPy's, in memory of
+the pool."""
+
+import functools
+
+import numpy as np
+
+from ....kernels.language import TYPES, Kernel, Type, element
+from ..jit.memory import empty, pooled
+from ..table import KERNELS
+from .maps import Launcher
+
+
+@functools.cache
+def copier(type: Type) -> Launcher:
+    return Launcher(Kernel((element(0, type),)))
+
+
+def copied(x: np.ndarray) -> np.ndarray:
+    """x in memory of its own, in the order of its axes."""
+    if x.dtype not in TYPES:
+        return pooled(np.ascontiguousarray, x)
+    return copier(TYPES[x.dtype]).map([x], outputs=[empty(x.shape, x.dtype)])[0]
+
+
+def reshape(x, *, shape):
+    if x.flags.c_contiguous:
+        return x.reshape(shape)
+    try:
+        return x.reshape(shape, copy=False)
+    except (ValueError, TypeError):  # it can't be a view, or NumPy 2.0 can't say so
+        return copied(x).reshape(shape)
+
+
+def in_pool(name: str):
+    small = KERNELS[name]
+    return lambda *inputs, **attrs: pooled(small, *inputs, **attrs)
+
+
+FAST = {"reshape": reshape, **{name: in_pool(name) for name in ("concat", "pad", "place")}}

@@ -1,0 +1,87 @@
+"""Reductions, and ops along rows, by kernels."""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ....kernels.language import TYPES, Kernel
+from ....kernels.rows import ROWS
+from ..indexing import along
+from ..table import KERNELS
+from .rows import RowLauncher, reduced
+from .spaces import Ints
+
+
+@functools.cache
+def launcher(name: str, dtype: np.dtype, **static: Any) -> RowLauncher:
+    return RowLauncher(Kernel(ROWS[name](TYPES[dtype], **static)))
+
+
+def without_axes(x: np.ndarray, axis: Ints, keepdims: bool) -> np.ndarray:
+    """Axes of length 1 are left out, unless they shall stay."""
+    if keepdims:
+        return x
+    return x.reshape([n for k, n in enumerate(x.shape) if k not in axis])
+
+
+def positive(axis: Any, rank: int) -> Ints:
+    axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    return tuple(sorted(k % rank for k in axes))
+
+
+def plain(how: str):
+    """A reduction whose result is of its input's dtype."""
+    small = KERNELS[how]
+
+    def call(x, *, axis, keepdims):
+        if x.dtype not in TYPES or x.dtype.kind == "b" or not x.size:
+            return small(x, axis=axis, keepdims=keepdims)
+        axes = positive(axis, x.ndim)
+        return without_axes(reduced(how, x, axes), axes, keepdims)
+
+    return call
+
+
+def logsumexp(x, *, axis, keepdims):
+    if x.dtype.kind != "f":
+        return KERNELS["logsumexp"](x, axis=axis, keepdims=keepdims)
+    axes = positive(axis, x.ndim)
+    out = launcher("logsumexp", x.dtype).reduce([x], axes)[0]
+    return without_axes(out, axes, keepdims)
+
+
+def along_axis(name: str):
+    """An op along one axis whose result has its input's shape."""
+    small = KERNELS[name]
+
+    def call(x, *, axis):
+        if x.dtype.kind != "f" or not x.size:
+            return small(x, axis=axis)
+        return launcher(name, x.dtype).reduce([x], positive(axis, x.ndim))[0]
+
+    return call
+
+
+def cross_entropy(x, target, *, axis):
+    if x.dtype.kind != "f" or not x.size:
+        return KERNELS["cross_entropy"](x, target, axis=axis)
+    picked = x[along(target, axis)]
+    largest, total = launcher("log_total", x.dtype).reduce([x], positive(axis, x.ndim))
+    return total - (picked - largest)
+
+
+def moments(x, *, axis):
+    if x.dtype.kind != "f" or not x.size:
+        return KERNELS["moments"](x, axis=axis)
+    return tuple(launcher("moments", x.dtype).reduce([x], positive(axis, x.ndim)))
+
+
+FAST = {
+    **{how: plain(how) for how in ("sum", "max", "min", "prod")},
+    "logsumexp": logsumexp,
+    "softmax": along_axis("softmax"),
+    "log_softmax": along_axis("log_softmax"),
+    "cross_entropy": cross_entropy,
+    "moments": moments,
+}

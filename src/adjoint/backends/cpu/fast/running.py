@@ -1,0 +1,75 @@
+"""Running sums, products and recurrences by kernels, where arrays are large enough to gain from it.
+
+Each function takes what the NumPy function of its name takes, and passes on to it what it doesn't
+take itself. Sums and products are the same, bit for bit. A recurrence of float32 is computed in
+float64, which NumPy's does for few lines only: it is at least as precise.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from ....kernels import running as templates
+from .. import reductions as reference
+from ..jit.compiler import compiled
+from ..jit.memory import empty
+from .launch import BY_DTYPE, address, chunks_of, launch
+
+FROM = 1 << 11  # elements, from which on a launch pays
+FROM_RECURRENCE = 1 << 6  # NumPy makes a few calls for each step of it
+CHUNK = 1 << 14  # elements of a chunk
+
+
+@functools.cache
+def kernel(name: str, kind: str, last: bool) -> int:
+    return compiled(getattr(templates, name)(kind, last), name)
+
+
+def computed(name: str, arrays: list[np.ndarray], axis: int, reverse: bool) -> np.ndarray:
+    """The arrays have one shape and dtype."""
+    dtype, shape = arrays[0].dtype, arrays[0].shape
+    held = np.float64 if dtype == np.float16 else dtype
+    arrays = [np.ascontiguousarray(x, held) for x in arrays]
+    out = empty(shape, arrays[0].dtype)
+    length, inner = shape[axis], math.prod(shape[axis + 1 :])
+    outer, width = math.prod(shape[:axis]), min(inner, templates.LANES)
+    parts = chunks_of(width, inner)
+    group = max(1, CHUNK // (length * inner))
+    if inner == 1:
+        group = chunks_of(templates.SIDE_BY_SIDE, group) * templates.SIDE_BY_SIDE
+    words = [*map(address, arrays), address(out), outer, group, length, inner, parts, width]
+    words += [length - 1, -1] if reverse else [0, 1]
+    chunks = chunks_of(group, outer) * parts
+    launch(kernel(name, BY_DTYPE[out.dtype], inner == 1), words, chunks)
+    return out.astype(dtype, copy=False)
+
+
+def taken(x: np.ndarray, least: int) -> bool:
+    return x.size >= least and (x.dtype in BY_DTYPE or x.dtype == np.float16)
+
+
+def cumulative_sum(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+    if taken(x, FROM):
+        return computed("cumulative_sum", [x], axis, reverse)
+    return reference.cumulative_sum(x, axis=axis, reverse=reverse)
+
+
+def cumulative_prod(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+    if taken(x, FROM):
+        return computed("cumulative_prod", [x], axis, reverse)
+    return reference.cumulative_prod(x, axis=axis, reverse=reverse)
+
+
+def recurrence(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+    alike = a.shape == b.shape and a.dtype == b.dtype and b.dtype.kind == "f"
+    if alike and taken(b, FROM_RECURRENCE):
+        return computed("recurrence", [a, b], axis, reverse)
+    return reference.recurrence(a, b, axis=axis, reverse=reverse)
+
+
+FAST = {
+    "cumulative_sum": cumulative_sum,
+    "cumulative_prod": cumulative_prod,
+    "recurrence": recurrence,
+}

@@ -1,0 +1,35 @@
+"""Random bits by a kernel, the same as NumPy's, for every number of threads."""
+
+import functools
+import math
+
+import numpy as np
+
+from ....kernels import threefry as template
+from .. import threefry as reference
+from ..jit.compiler import compiled
+from ..jit.memory import empty
+from .launch import address, chunks_of, launch
+
+FROM = 1 << 6  # words, from which on a launch pays
+CHUNK = 1 << 13  # words of a chunk
+UINT32 = np.dtype(np.uint32)
+
+
+@functools.cache
+def kernel() -> int:
+    return compiled(template.random_bits(), "random_bits")
+
+
+def random_bits(state: np.ndarray, *, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    size = math.prod(shape)
+    if size < FROM:
+        return reference.random_bits(state, shape=shape)
+    bits = empty(shape, UINT32)
+    first = reference.counter(state).view(np.int64)
+    words = [address(bits), size, CHUNK, int(first), int(state[0]), int(state[1])]
+    launch(kernel(), words, chunks_of(CHUNK, size))
+    return bits, reference.advanced(state, (size + 1) // 2)
+
+
+FAST = {"random_bits": random_bits}

@@ -1,0 +1,52 @@
+"""Kernels at run time: LLVM IR text becomes machine code, which runs on threads of ours.
+
+`compiler` makes functions of text, `cache` keeps their object code on disk, `threads` runs them on
+all cores, `memory` has buffers for their results. Nothing here knows what a kernel computes. May
+import `_errors` and, inside functions, on first use, llvmlite: `import adjoint` doesn't pay for a
+compiler.
+"""
+
+import functools
+import os
+import warnings
+
+OLDEST = 20  # the first major version of LLVM that knows all that kernels are written with
+
+told = False
+
+
+def available() -> bool:
+    """Whether kernels can be compiled here. If they can't, the first call says why.
+
+    `ADJOINT_JIT=0` in the environment switches them off, without a word.
+    """
+    global told
+    why_not = obstacle()
+    if why_not and not told:
+        told = True
+        warnings.warn(
+            f"{why_not}: NumPy computes everything on the CPU, which is right but slower. Run "
+            "`pip install --upgrade llvmlite` to have fast kernels, or set ADJOINT_JIT=0 in the "
+            "environment to go without.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return why_not is None
+
+
+@functools.cache
+def obstacle() -> str | None:
+    """Why kernels can't be compiled here: nothing to tell if that is what was asked for."""
+    if os.environ.get("ADJOINT_JIT") == "0":
+        return ""
+    try:
+        import llvmlite.binding as binding
+
+        binding.check_jit_execution()
+    except (ImportError, OSError) as error:
+        return f"llvmlite can't be used ({error})"
+    if binding.llvm_version_info[0] < OLDEST:
+        return f"the installed llvmlite is too old (its LLVM is older than {OLDEST})"
+    from .addresses import are_where_expected
+
+    return None if are_where_expected() else "this interpreter's arrays aren't as kernels read them"

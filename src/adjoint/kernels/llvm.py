@@ -1,0 +1,504 @@
+"""Kernels as LLVM IR text: the loops over rows and columns around vectors of values.
+
+A kernel becomes a function of a block of words (see `Frame`) and the number of a chunk: some rows
+and some columns. Columns are the axis that vectors lie along, rows all the axes before it. Vectors
+may be longer than those of the machine: LLVM splits them.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from .accumulators import Accumulator, accumulator
+from .language import BOOL, I64, Kernel, Type, Value, convert, value, walk
+from .text import Function
+from .vectors import Vectors, stored_type
+
+GIVEN = ("constant", "scalar", "count")  # known before the first row
+AHEAD = 1024  # bytes that are fetched ahead of the first pass over memory
+CHEAP = 8  # ops that are computed again sooner than kept in memory
+
+
+class Layout(NamedTuple):
+    """How a launch walks over memory, as far as the text depends on it.
+
+    `access`: for each array, then each output, how its elements follow each other along the
+    columns: "c" one after the other, "b" the same for all, "s" at some distance, "n" (an output) as
+    "c", aligned, and past the caches. `outer`: how many axes the rows have. `inner`: how many axes
+    are reduced, besides the columns if rows are reduced `along` them; if not, each column is
+    reduced by itself.
+    """
+
+    access: str
+    outer: int
+    inner: int = 0
+    along: bool = False
+    lanes: int = 16
+
+
+def render(kernel: Kernel, layout: Layout) -> tuple[str, str]:
+    """The text of a module with one function, and the function's name."""
+    text = str(Renderer(kernel, layout))
+    name = f"kernel_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    return text.replace("@kernel(", f"@{name}("), name
+
+
+class Array(NamedTuple):
+    """An array or output as the function sees it: its type, and names of its words."""
+
+    position: int
+    type: Type
+    access: str
+    pointer: str
+    step: str  # bytes from column to column
+    inner: tuple[str, ...]  # the same along the reduced axes
+    outer: tuple[str, ...]  # and along the rows
+
+    @property
+    def size(self) -> int:
+        return self.type.bits // 8
+
+
+class Place(NamedTuple):
+    """Where an array is read or written now."""
+
+    pointer: str
+    step: str
+
+
+Places = dict[Array, Place]
+
+
+class Frame:
+    """The words of a launch, by name, in the order in which they are packed.
+
+    rows, columns, rows per chunk, columns per chunk, chunks along the columns; the sizes of the
+    inner, then of the outer axes; for each array and each output a pointer and the bytes between
+    elements along columns, inner axes, outer axes; the numbers.
+    """
+
+    def __init__(self, write: Function, kernel: Kernel, layout: Layout) -> None:
+        self.write = write
+        self.position = 0
+        self.rows, self.columns, self.row_step, self.column_step, self.parts = self.words(5)
+        self.inner = self.words(layout.inner)
+        self.outer = self.words(layout.outer)
+        types = [source.type for _, source in sorted(kernel.sources.items())]
+        types += [out.type for out in kernel.outputs]
+        self.arrays = [
+            self.array(k, type, access, layout)
+            for k, (type, access) in enumerate(zip(types, layout.access, strict=True))
+        ]
+        self.numbers = {k: self.word(stored_type(t)) for k, t in sorted(kernel.scalars.items())}
+
+    def array(self, position: int, type: Type, access: str, layout: Layout) -> "Array":
+        pointer, step = self.word("ptr"), self.word()
+        inner, outer = self.words(layout.inner), self.words(layout.outer)
+        step = str(type.bits // 8) if access in "cn" else step
+        return Array(position, type, access, pointer, step, tuple(inner), tuple(outer))
+
+    def word(self, type: str = "i64") -> str:
+        pointer = self.write.offset("%words", str(8 * self.position))
+        self.position += 1
+        return self.write.new(f"load {type}, ptr {pointer}")
+
+    def words(self, count: int) -> list[str]:
+        return [self.word() for _ in range(count)]
+
+
+class Renderer:
+    """`fixed`: the vectors of values that are the same all along a row, as far as is known."""
+
+    def __init__(self, kernel: Kernel, layout: Layout) -> None:
+        self.kernel, self.layout = kernel, layout
+        self.write = Function("kernel(ptr noalias %words, i64 %chunk)")
+        self.vectors = Vectors(self.write, layout.lanes)
+        self.frame = Frame(self.write, kernel, layout)
+        count = len(kernel.sources)
+        self.inputs = dict(zip(sorted(kernel.sources), self.frame.arrays[:count], strict=True))
+        self.outputs = self.frame.arrays[count:]
+        self.depths = sorted({v.depth for v in kernel.values if v.op == "reduce"})
+        self.elements = any(out.varies for out in kernel.outputs)
+        self.stash = stashed(kernel)
+        self.helpers: dict[str, str] = {}
+        self.fixed: dict[Value, str] = {}
+        self.chunk()
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.write), *self.helpers.values()])
+
+    # The loops.
+
+    def chunk(self) -> None:
+        write, frame = self.write, self.frame
+        part = write.new(f"srem i64 %chunk, {frame.parts}")
+        block = write.new(f"sdiv i64 %chunk, {frame.parts}")
+        rows = self.range(block, frame.row_step, frame.rows)
+        columns = self.range(part, frame.column_step, frame.columns)
+        self.fix_given()
+        given = self.fixed
+        with write.loop(*rows) as row:
+            self.fixed = dict(given)
+            places = self.at_row(row)
+            if not self.kernel.reduces:
+                self.vectors.ahead = AHEAD
+                count = write.new(f"sub i64 {columns[1]}, {columns[0]}")
+                self.fix_repeated(places)
+                self.strips(self.moved(places, columns[0]), count, lambda at, _: self.finish(at))
+            elif self.layout.along:
+                self.along_row(places)
+            else:
+                self.down_columns(places, *columns)
+        if "n" in self.layout.access:
+            write.line("fence seq_cst")  # what goes past the caches is there before we say so
+
+    def range(self, part: str, step: str, end: str) -> tuple[str, str]:
+        start = self.write.product(part, step)
+        return start, self.write.minimum(self.write.new(f"add i64 {start}, {step}"), end)
+
+    def at_row(self, row: str) -> Places:
+        """Where each array is at a row, whose number is taken apart into places along its axes."""
+        write, places, rest = self.write, [], row
+        for size in reversed(self.frame.outer[1:]):
+            places.append(write.new(f"srem i64 {rest}, {size}"))
+            rest = write.new(f"sdiv i64 {rest}, {size}")
+        places = [rest, *reversed(places)][: self.layout.outer]
+        out = {}
+        for array in self.frame.arrays:
+            steps = zip(places, array.outer, strict=True)
+            terms = [write.product(k, step) for k, step in steps]
+            out[array] = Place(write.offset(array.pointer, *terms), array.step)
+        return out
+
+    def moved(self, places: Places, columns: str) -> Places:
+        return {
+            array: Place(
+                self.write.offset(place.pointer, self.write.product(columns, place.step)),
+                place.step,
+            )
+            for array, place in places.items()
+        }
+
+    @contextmanager
+    def each_inner(self, places: Places, axis: int = 0) -> Iterator[Places]:
+        """Loops over the reduced axes that vectors don't lie along."""
+        if axis == self.layout.inner:
+            yield places
+            return
+        with self.write.loop("0", self.frame.inner[axis]) as k:
+            inside = {
+                array: Place(
+                    self.write.offset(place.pointer, self.write.product(k, array.inner[axis])),
+                    place.step,
+                )
+                for array, place in places.items()
+            }
+            with self.each_inner(inside, axis + 1) as innermost:
+                yield innermost
+
+    def along_row(self, places: Places) -> None:
+        """Reduce along a row, in as many passes as there are reductions of reductions."""
+        columns = self.frame.columns
+        self.fix_repeated(places)
+        for position, source in self.kernel.sources.items():
+            if source.op == "row":
+                array = self.inputs[position]
+                one = self.vectors.load_one(places[array].pointer, array.type)
+                self.fixed[source] = self.vectors.splat(one, array.type)
+        for depth in self.depths:
+            slots = self.started(depth)
+            self.vectors.ahead = AHEAD if depth == self.depths[0] else 0
+            with self.each_inner(places) as inside:
+                self.strips(inside, columns, lambda at, mask, s=slots: self.take_in(s, at, mask))
+            for reduction, held in slots.items():
+                self.fixed[reduction] = self.joined(reduction, held)
+        self.vectors.ahead = 0
+        self.fix(max(self.depths))
+        if self.elements:
+            with self.each_inner(places) as inside:
+                self.strips(inside, columns, lambda at, _: self.finish(at))
+        for out, array in zip(self.kernel.outputs, self.outputs, strict=True):
+            if not out.varies:
+                self.vectors.store_one(self.fixed[out], places[array].pointer, array.type)
+
+    def down_columns(self, places: Places, start: str, stop: str) -> None:
+        """Reduce each column by itself: vectors of columns first, then what is left one by one."""
+        write, lanes = self.write, self.layout.lanes
+        count = write.new(f"sub i64 {stop}, {start}")
+        rest = write.new(f"srem i64 {count}, {lanes}")
+        middle = write.new(f"sub i64 {stop}, {rest}")
+        with write.loop(start, middle, str(lanes)) as column:
+            self.down(self.moved(places, column))
+        self.vectors.lanes = 1
+        self.fix_given()
+        with write.loop(middle, stop) as column:
+            self.down(self.moved(places, column))
+        self.vectors.lanes = lanes
+        self.fix_given()
+
+    def down(self, places: Places) -> None:
+        given = dict(self.fixed)
+        for position, source in self.kernel.sources.items():
+            if source.op == "row":
+                self.fixed[source] = self.load(self.inputs[position], places)
+        for depth in self.depths:
+            slots = self.started(depth)
+            with self.each_inner(places) as inside:
+                self.take_in(slots, inside, "")
+            for reduction, held in slots.items():
+                parts = accumulator(reduction)
+                self.fixed[reduction] = self.computed(
+                    parts.result(holders(parts)), self.read(parts, held)
+                )
+        self.fix(max(self.depths))
+        if self.elements:
+            with self.each_inner(places) as inside:
+                self.finish(inside)
+        for out, array in zip(self.kernel.outputs, self.outputs, strict=True):
+            if not out.varies:
+                self.vectors.store(self.fixed[out], *places[array], array.access, array.type)
+        self.fixed = given
+
+    def strips(self, places: Places, count: str, body: Callable[[Places, str], None]) -> None:
+        """Do something for each vector along the columns, and for what is left after the last.
+
+        That is copied to memory of a vector's size and goes through the same lines once more, so
+        that there is one text for both; a mask says which lanes count.
+        """
+        write, lanes = self.write, self.layout.lanes
+        full = write.new(f"sdiv i64 {count}, {lanes}")
+        rest = write.new(f"srem i64 {count}, {lanes}")
+        beyond = self.moved(places, write.product(full, lanes))
+        spare = {a: write.alloca(self.vectors.stored(a.type)) for a in places if a.access != "b"}
+        before, again, whole = write.block, write.label("again"), write.label("whole")
+        rest_in, rest_out, end = write.label("rest_in"), write.label("rest_out"), write.label("end")
+        write.jump(again)
+        write.start(again)
+        last, rounds, mask = write.name(), write.name(), write.name()
+        now = {a: Place(write.name(), write.name() if a.access == "s" else a.step) for a in spare}
+        phis = len(write.lines)
+        write.line("")
+        with write.loop("0", rounds) as number:
+            body(dict(places) | self.moved(now, write.product(number, lanes)), mask)
+        write.branch(last, rest_out, whole)
+        write.start(whole)
+        write.branch(write.new(f"icmp eq i64 {rest}, 0"), end, rest_in)
+        write.start(rest_in)
+        for array, memory in spare.items():
+            if array not in self.outputs or self.stash is not None:
+                self.copy(array, Place(memory, str(array.size)), beyond[array], rest)
+        some = self.first_lanes(rest)
+        write.jump(again)
+        phi = f"[{{}}, %{before}], [{{}}, %{rest_in}]"
+        lines = [
+            f"{last} = phi i1 {phi.format('false', 'true')}",
+            f"{rounds} = phi i64 {phi.format(full, 1)}",
+            f"{mask} = phi <{lanes} x i1> {phi.format('splat (i1 true)', some)}",
+        ]
+        for array, place in now.items():
+            former = places[array]
+            lines.append(f"{place.pointer} = phi ptr {phi.format(former.pointer, spare[array])}")
+            if array.access == "s":
+                lines.append(f"{place.step} = phi i64 {phi.format(former.step, array.size)}")
+        write.lines[phis] = "\n  ".join(lines)
+        write.start(rest_out)
+        for array, memory in spare.items():
+            if array in self.outputs:
+                self.copy(array, beyond[array], Place(memory, str(array.size)), rest)
+        write.jump(end)
+        write.start(end)
+
+    def first_lanes(self, count: str) -> str:
+        """A mask of the first lanes."""
+        lanes = self.layout.lanes
+        numbers = ", ".join(f"i64 {k}" for k in range(lanes))
+        limit = Vectors(self.write, lanes).splat(count, I64)
+        return self.write.new(f"icmp slt <{lanes} x i64> <{numbers}>, {limit}")
+
+    def copy(self, array: Array, target: Place, source: Place, count: str) -> None:
+        """Copy a few elements."""
+        type = f"i{8 * array.size}"
+        name = f"copy_{type}"
+        self.helpers[name] = COPY.format(name=name, type=type)
+        self.write.line(
+            f"call void @{name}(ptr {target.pointer}, i64 {target.step}, ptr {source.pointer}, "
+            f"i64 {source.step}, i64 {count})"
+        )
+
+    # The values.
+
+    def load(self, array: Array, places: Places) -> str:
+        return self.vectors.load(*places[array], array.access, array.type)
+
+    def fix_given(self) -> None:
+        self.fixed = {v: self.given(v) for v in self.kernel.values if v.op in GIVEN}
+
+    def given(self, v: Value) -> str:
+        if v.op == "constant":
+            return self.vectors.constant(v.detail, v.type)
+        if v.op == "scalar":
+            number = self.frame.numbers[v.detail]
+            if v.type == BOOL:
+                number = self.write.new(f"icmp ne i8 {number}, 0")
+            return self.vectors.splat(number, v.type)
+        total = self.frame.columns if self.layout.along else "1"
+        for size in self.frame.inner:
+            total = self.write.product(total, size)
+        integer = value("element", (), I64, "count")
+        return self.computed(convert(integer, v.type), {integer: self.vectors.splat(total, I64)})
+
+    def fix_repeated(self, places: Places) -> None:
+        """Load what is the same all along the columns once for each row."""
+        for position, source in self.kernel.sources.items():
+            array = self.inputs[position]
+            if array.access == "b" and source.op == "element" and not self.layout.inner:
+                self.fixed[source] = self.load(array, places)
+
+    def fix(self, depth: int) -> None:
+        """Compute what is the same all along a row and needs no reductions beyond a depth."""
+        for v in self.kernel.values:
+            if not v.varies and v.depth <= depth and v not in self.fixed and v.op != "reduce":
+                if all(arg in self.fixed for arg in v.args):
+                    self.fixed[v] = self.vectors.compute(v, [self.fixed[arg] for arg in v.args])
+
+    def computed(self, out: Value, known: dict[Value, str]) -> str:
+        """The vector of a value, from the vectors of some that it is made of."""
+        return self.all_computed([out], known)[0]
+
+    def all_computed(self, outputs: list[Value], known: dict[Value, str]) -> list[str]:
+        names = dict(known)
+        for v in self.needed(outputs, names):
+            if v.op == "constant":
+                names[v] = self.vectors.constant(v.detail, v.type)
+            else:
+                names[v] = self.vectors.compute(v, [names[arg] for arg in v.args])
+        return [names[out] for out in outputs]
+
+    def needed(self, outputs: list[Value], known: dict[Value, str]) -> list[Value]:
+        """What has to be computed, operands first."""
+        return [v for v in walk(outputs, known) if v not in known]
+
+    def loaded(self, outputs: list[Value], places: Places, depth: int) -> dict[Value, str]:
+        """What is fixed, and the elements that outputs are made of; from the stash if it's full."""
+        known = dict(self.fixed)
+        if self.stash is not None and depth > self.stash.depth + 1:
+            known[self.stash] = self.load(self.outputs[0], places)
+        for v in self.needed(outputs, known):
+            if v.op == "element":
+                known[v] = self.load(self.inputs[v.detail], places)
+        return known
+
+    def finish(self, places: Places) -> None:
+        """Compute and store the outputs that have an element for each of the space."""
+        every = not self.kernel.reduces
+        kept = [k for k, out in enumerate(self.kernel.outputs) if out.varies or every]
+        outputs = [self.kernel.outputs[k] for k in kept]
+        known = self.loaded(outputs, places, max(self.depths, default=0) + 1)
+        for k, vector in zip(kept, self.all_computed(outputs, known), strict=True):
+            array = self.outputs[k]
+            self.vectors.store(vector, *places[array], array.access, array.type)
+
+    # Reductions.
+
+    def started(self, depth: int) -> dict[Value, list[str]]:
+        """Memory for each reduction of a depth, with what it starts from."""
+        self.fix(depth - 1)
+        slots: dict[Value, list[str]] = {}
+        for v in self.kernel.values:
+            if v.op != "reduce" or v.depth != depth:
+                continue
+            slots[v] = []
+            for part in accumulator(v).start:
+                type = self.vectors.type(part.type)
+                slots[v].append(self.write.alloca(type))
+                start = self.vectors.constant(part.detail, part.type)
+                self.write.line(f"store {type} {start}, ptr {slots[v][-1]}, align 64")
+        return slots
+
+    def take_in(self, slots: dict[Value, list[str]], places: Places, mask: str) -> None:
+        """Let reductions take in a vector of elements, where the mask holds."""
+        terms = [v.args[0] for v in slots]
+        depth = next(iter(slots)).depth
+        known = self.loaded(terms, places, depth)
+        vectors = self.all_computed(terms, known)
+        for (v, held), term in zip(slots.items(), vectors, strict=True):
+            made = accumulator(v)
+            former = holders(made)
+            x = value("element", (), v.args[0].type, "term")
+            names = self.read(made, held) | {x: term}
+            parts = self.all_computed(list(made.step(former, x)), names)
+            for part, new, slot in zip(former, parts, held, strict=True):
+                type = self.vectors.type(part.type)
+                if mask:
+                    lanes = f"<{self.vectors.lanes} x i1> {mask}"
+                    new = self.write.new(f"select {lanes}, {type} {new}, {type} {names[part]}")
+                self.write.line(f"store {type} {new}, ptr {slot}, align 64")
+        if self.stash is not None and depth == self.stash.depth + 1:
+            array = self.outputs[0]
+            vector = vectors[terms.index(self.stash)]
+            self.vectors.store(vector, *places[array], array.access, array.type)
+
+    def read(self, made: Accumulator, held: list[str]) -> dict[Value, str]:
+        """The parts of an accumulator, from memory."""
+        return {
+            part: self.write.new(f"load {self.vectors.type(part.type)}, ptr {slot}, align 64")
+            for part, slot in zip(holders(made), held, strict=True)
+        }
+
+    def joined(self, reduction: Value, held: list[str]) -> str:
+        """The result of all lanes, in every lane: halves are joined until one is left."""
+        made, lanes = accumulator(reduction), self.vectors.lanes
+        low, high = holders(made), holders(made, "other")
+        names = [self.read(made, held)[part] for part in low]
+        while self.vectors.lanes > 1:
+            known: dict[Value, str] = {}
+            for part, other, name in zip(low, high, names, strict=True):
+                known[part], known[other] = self.vectors.halves(name, part.type)
+            self.vectors.lanes //= 2
+            names = self.all_computed(list(made.join(low, high)), known)
+        out = self.computed(made.result(low), dict(zip(low, names, strict=True)))
+        one = self.write.new(f"extractelement {self.vectors.type(reduction.type)} {out}, i64 0")
+        self.vectors.lanes = lanes
+        return self.vectors.splat(one, reduction.type)
+
+
+def holders(made: Accumulator, side: str = "part") -> tuple[Value, ...]:
+    """Values that stand for the parts of an accumulator."""
+    return tuple(
+        value("element", (), part.type, f"{side} {k}") for k, part in enumerate(made.start)
+    )
+
+
+def stashed(kernel: Kernel) -> Value | None:
+    """What is kept in the output's memory between passes: reduced, used later, not cheap."""
+    varying = [out for out in kernel.outputs if out.varies]
+    if len(kernel.outputs) != 1 or not varying:
+        return None
+    terms = {v.args[0] for v in kernel.values if v.op == "reduce"}
+    used = {arg for v in walk(varying, terms) for arg in v.args} | set(varying)
+    worth = [v for v in terms & used if len(walk([v])) > CHEAP and v.type == varying[0].type]
+    return max(worth, key=lambda v: len(walk([v])), default=None)
+
+
+COPY = """
+define internal void @{name}(ptr %to, i64 %to_step, ptr %from, i64 %from_step, i64 %count) {{
+entry:
+  br label %head
+head:
+  %k = phi i64 [0, %entry], [%next, %body]
+  %inside = icmp slt i64 %k, %count
+  br i1 %inside, label %body, label %end
+body:
+  %a = mul i64 %k, %from_step
+  %b = mul i64 %k, %to_step
+  %p = getelementptr i8, ptr %from, i64 %a
+  %q = getelementptr i8, ptr %to, i64 %b
+  %x = load {type}, ptr %p
+  store {type} %x, ptr %q
+  %next = add i64 %k, 1
+  br label %head
+end:
+  ret void
+}}
+"""

@@ -1,0 +1,115 @@
+"""Ops that reduce rows and go over them again, in the kernel language.
+
+Each is a function from the types of its arrays to its outputs. float16 is computed in float32.
+"""
+
+from collections.abc import Callable
+
+from .exponential import exp
+from .language import (
+    F16,
+    F32,
+    Type,
+    Value,
+    constant,
+    convert,
+    count,
+    element,
+    equal,
+    reduce,
+    row,
+    scalar,
+    select,
+    sqrt,
+)
+from .logarithmic import log
+
+Outputs = tuple[Value, ...]
+
+
+def wide(x: Value) -> Value:
+    return convert(x, F32) if x.type == F16 else x
+
+
+def offset(x: Value) -> Value:
+    """The largest of a row, or 0 where that is infinite."""
+    largest = reduce("max", x)
+    return select(equal(largest - largest, 0), largest, 0)
+
+
+def softmax(type: Type) -> Outputs:
+    x = wide(element(0, type))
+    e = exp(x - reduce("max", x))
+    return (convert(e / reduce("sum", e), type),)
+
+
+def log_softmax(type: Type) -> Outputs:
+    x = wide(element(0, type))
+    rest = x - reduce("max", x)
+    return (convert(rest - log(reduce("sum", exp(rest))), type),)
+
+
+def log_total(type: Type) -> Outputs:
+    """The largest of a row, and the logarithm of the sum of exp(x - largest)."""
+    x = wide(element(0, type))
+    largest = reduce("max", x)
+    return convert(largest, type), convert(log(reduce("sum", exp(x - largest))), type)
+
+
+def logsumexp(type: Type) -> Outputs:
+    x = wide(element(0, type))
+    start = offset(x)
+    return (convert(log(reduce("sum", exp(x - start))) + start, type),)
+
+
+def centred(x: Value) -> tuple[Value, Value, Value]:
+    """x less the mean of its row, that mean, and the variance.
+
+    The mean of large numbers is off by its rounding error, which the differences from it reveal:
+    their own mean is taken off too.
+    """
+    n = count(x.type)
+    mean = reduce("sum", x) / n
+    rest = x - mean
+    error = reduce("sum", rest) / n
+    variance = reduce("sum", rest * rest) / n - error * error
+    return rest - error, mean + error, select(variance < 0, 0, variance)
+
+
+def moments(type: Type) -> Outputs:
+    _, mean, variance = centred(wide(element(0, type)))
+    return convert(mean, type), convert(variance, type)
+
+
+def standardize(type: Type, center: bool) -> Outputs:
+    """Its number is eps."""
+    x = element(0, type)
+    if center:
+        rest, mean, variance = centred(x)
+    else:
+        rest, mean = x, constant(0, type)
+        variance = reduce("sum", x * x) / count(type)
+    return rest / sqrt(variance + scalar(0, type)), mean, variance
+
+
+def standardize_gradient(type: Type, center: bool) -> Outputs:
+    """Of dout, dmean, dvar, out, var; its number is eps."""
+    dout, out = element(0, type), element(3, type)
+    dmean, dvar, variance = row(1, type), row(2, type), row(4, type)
+    n, scale = count(type), sqrt(variance + scalar(0, type))
+    slope = (reduce("sum", dout * out) - 2 * dvar * (scale * scale)) / n
+    result = dout - out * slope
+    if center:
+        result = result - (reduce("sum", dout) - dmean * scale) / n
+    return (result / scale,)
+
+
+ROWS: dict[str, Callable[..., Outputs]] = {
+    "softmax": softmax,
+    "log_softmax": log_softmax,
+    "log_total": log_total,
+    "logsumexp": logsumexp,
+    "moments": moments,
+    "standardize": standardize,
+    "standardize_gradient": standardize_gradient,
+}
