@@ -43,7 +43,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     known = ", ".join(PARTS)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"all, or some of: {known}")
-    parser.add_argument("--rounds", type=int, default=3, help="times that everything is measured")
+    parser.add_argument(
+        "--rounds", type=positive, default=3, help="times that everything is measured"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the ratios of peers as SVG")
     parser.add_argument(
@@ -57,6 +59,12 @@ def parse_arguments() -> argparse.Namespace:
     if options.plot and "peers" not in options.parts:
         parser.error("--plot draws the ratios of peers, which isn't among the parts to run")
     return options
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"a positive number is needed, got {text}")
+    return int(text)
 
 
 def run_part(name: str, rounds: int) -> Report:

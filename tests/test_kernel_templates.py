@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from adjoint.backends.cpu import KERNELS as TABLE
 from adjoint.backends.cpu import indexing, reductions, threefry, windows
 from adjoint.backends.cpu.fast import places as fast_places
 from adjoint.backends.cpu.fast import pooling as fast_pooling
@@ -24,7 +25,6 @@ LOWERED = {
     fast_places: "FROM_ROWS FROM_ELEMENTS FROM_ALONG FROM_ADDED",
     fast_pooling: "FROM FROM_SUMS",
     fast_running: "FROM FROM_RECURRENCE",
-    fast_threefry: "FROM",
 }
 ROWS = slice(None)
 FLOATS = ("f2", "f4", "f8")
@@ -622,8 +622,8 @@ WHERE_KERNELS_PAY = {
         10000,
     ),
     "random_bits": (
-        lambda n: fast_threefry.random_bits(np.arange(4, dtype=np.uint32), shape=(n,)),
-        1000,
+        lambda n: TABLE["random_bits"](np.arange(4, dtype=np.uint32), shape=(n,)),
+        10000,
     ),
 }
 

@@ -20,7 +20,6 @@ DTYPES = [np.float32, np.float64]
 def every_size(monkeypatch):
     """Small products take the kernel, too; each test leaves the number of threads as it was."""
     before = threads.get_num_threads()
-    monkeypatch.setattr(fast, "LEAST_SIZE", 0)
     monkeypatch.setattr(fast, "LEAST", 0)
     yield
     threads.set_num_threads(before)

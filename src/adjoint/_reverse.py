@@ -196,7 +196,11 @@ def add_in_place(grads: dict[Node, Any], node: Node, g: Any) -> Any:
         former, g = made(former), made(g)
     if type(g) is not np.ndarray or type(former) is not np.ndarray:
         return add_raw(former, g)
-    if former.nbytes > 8192 and cpu.exclusive(former, 1) and cpu.compute_into(former, "add", g):
+    if former.size < LARGE:
+        if former.nbytes > 8192 and former.strides == g.strides and cpu.exclusive(former, 1):
+            return np.add(former, g, former)
+        return as_array(np.add(former, g))
+    if cpu.exclusive(former, 1) and cpu.compute_into(former, "add", g):
         return former
     return as_array(cpu.KERNELS["add"](former, g))
 

@@ -17,7 +17,10 @@ from .jit import available
 LEAST = 1 << 14
 LEAST_FACTORS = 6000  # of both factors of a matrix product
 
-# Modules of kernels that are written by hand or have several passes: their ops, and their limits.
+LEAST_BITS = 1 << 12  # random words
+
+# Modules of kernels that are written by hand or have several passes: their ops, and the size up to
+# which none of them gains anything. They look closer themselves.
 MODULES = {
     "fast.reductions": (
         LEAST,
@@ -163,7 +166,7 @@ def by_shape(name: str, small: Callable, module: str) -> Callable:
 
     def call(*inputs, shape):
         nonlocal fast
-        if math.prod(shape) < LEAST:
+        if math.prod(shape) < LEAST_BITS:
             return small(*inputs, shape=shape)
         if fast is None:
             fast = found(module, name, small)

@@ -14,9 +14,9 @@ import numpy as np
 from ....kernels.matmul import WORDS, module
 from ....kernels.tiles import Tile
 from ..jit import compiler, threads
+from ..jit.addresses import HEADER
 from ..jit.memory import empty
 
-LEAST_SIZE = 6_000  # elements of both factors; below, another question would cost too much
 LEAST = 250_000  # multiplications; below, NumPy's call takes less time than ours
 LEAST_SIDE = 4  # rows and columns: with fewer of them it isn't arithmetic that takes the time
 DEPTH = 256  # a panel of so many rows fits into the nearest cache
@@ -33,10 +33,6 @@ UNEVENNESS = 0.2  # chunks that the last thread is behind: threads are interrupt
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 SCALARS = {"f": "float", "d": "double"}
 
-# Where an array object keeps the pointer to its elements: behind the head that all objects have, as
-# NumPy's binary interface fixes it. To ask the array would take longer than a small product.
-DATA = object.__basicsize__
-
 
 class Plan(NamedTuple):
     kernel: int
@@ -47,8 +43,6 @@ class Plan(NamedTuple):
 
 def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """np.matmul(x, y)."""
-    if x.size + y.size < LEAST_SIZE:
-        return np.matmul(x, y)
     if x.ndim < 2 or y.ndim < 2 or x.size * y.shape[-1] < LEAST:
         return np.matmul(x, y)
     dtype = x.dtype
@@ -59,7 +53,7 @@ def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.matmul(x, y)
     out = empty(way.shape, dtype)
     words = way.words[:]
-    words[0], words[1], words[2] = id(x) + DATA, id(y) + DATA, id(out) + DATA
+    words[0], words[1], words[2] = id(x) + HEADER, id(y) + HEADER, id(out) + HEADER
     threads.run(way.kernel, words.buffer_info()[0], way.chunks)
     return out
 

@@ -17,7 +17,7 @@ from ..jit.memory import empty
 from .launch import BY_DTYPE, address, chunks_of, launch
 
 FROM = 1 << 11  # elements, from which on a launch pays
-FROM_RECURRENCE = 1 << 6  # NumPy makes a few calls for each step of it
+FROM_RECURRENCE = 1 << 8  # NumPy makes a few calls for each step of it
 CHUNK = 1 << 14  # elements of a chunk
 
 

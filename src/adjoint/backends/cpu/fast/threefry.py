@@ -11,7 +11,6 @@ from ..jit.compiler import compiled
 from ..jit.memory import empty
 from .launch import address, chunks_of, launch
 
-FROM = 1 << 6  # words, from which on a launch pays
 CHUNK = 1 << 13  # words of a chunk
 UINT32 = np.dtype(np.uint32)
 
@@ -23,8 +22,6 @@ def kernel() -> int:
 
 def random_bits(state: np.ndarray, *, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     size = math.prod(shape)
-    if size < FROM:
-        return reference.random_bits(state, shape=shape)
     bits = empty(shape, UINT32)
     first = reference.counter(state).view(np.int64)
     words = [address(bits), size, CHUNK, int(first), int(state[0]), int(state[1])]

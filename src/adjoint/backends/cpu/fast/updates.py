@@ -13,6 +13,7 @@ import numpy as np
 
 from ....kernels.llvm import Layout
 from ....kernels.text import Function
+from ..jit.addresses import HEADER
 from ..jit.compiler import compiled
 from ..jit.threads import run
 from .launch import address, chunks_of
@@ -93,7 +94,7 @@ def many() -> str:
         write.line(f"store i64 {load(block, k)}, ptr {place}")
     with write.loop(first, end, "2") as k:
         place = write.offset(copy, write.product(k, 8))
-        data = write.offset(load(block, k, "ptr"), str(object.__basicsize__))
+        data = write.offset(load(block, k, "ptr"), str(HEADER))
         write.line(f"store ptr {write.new(f'load ptr, ptr {data}')}, ptr {place}")
     write.line(f"call void {kernel}(ptr {copy}, i64 {load(entry, 1)})")
     return str(write)

@@ -8,6 +8,7 @@ compiler.
 
 import functools
 import os
+import sys
 import warnings
 
 OLDEST = 20  # the first major version of LLVM that knows all that kernels are written with
@@ -29,15 +30,23 @@ def available() -> bool:
             "`pip install --upgrade llvmlite` to have fast kernels, or set ADJOINT_JIT=0 in the "
             "environment to go without.",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=frames_of_ours(),
         )
     return why_not is None
+
+
+def frames_of_ours() -> int:
+    """How many frames lie between a warning and the line outside of adjoint that led to it."""
+    frame, count = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("adjoint."):
+        frame, count = frame.f_back, count + 1
+    return count
 
 
 @functools.cache
 def obstacle() -> str | None:
     """Why kernels can't be compiled here: nothing to tell if that is what was asked for."""
-    if os.environ.get("ADJOINT_JIT") == "0":
+    if os.environ.get("ADJOINT_JIT", "").lower() in ("0", "off", "false", "no"):
         return ""
     try:
         import llvmlite.binding as binding

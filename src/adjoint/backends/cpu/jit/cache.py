@@ -1,7 +1,8 @@
 """Object code of kernels on disk, so that a program compiles its kernels only once.
 
 A file is named by a digest of all that its content depends on, and begins with a digest of that
-content: whatever was cut off, damaged or put there by others is ignored and replaced. Nothing here
+name and the content: whatever was cut off, damaged, renamed or put there by others is ignored and
+replaced. Nothing here
 raises: a directory that can't be read or written is no cache, which costs time and nothing else.
 
 The directory is `ADJOINT_CACHE_DIR` in the environment (empty, or "off": no cache), else `adjoint`
@@ -15,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-MAGIC = b"adjoint kernel 1\n"
+MAGIC = b"adjoint kernel 2\n"
 HEAD = len(MAGIC) + hashlib.sha256().digest_size
 SUFFIX = ".kernel"
 UNFINISHED = ".kernel.part"
@@ -31,7 +32,7 @@ def directory() -> Path | None:
     """Where kernels are kept, or None if they aren't."""
     chosen = os.environ.get("ADJOINT_CACHE_DIR")
     if chosen is not None:
-        return None if chosen in ("", "off") else Path(chosen)
+        return None if chosen in ("", "off") else Path(chosen).expanduser().absolute()
     try:
         return user_caches() / "adjoint"
     except RuntimeError:  # a user without a home
@@ -59,11 +60,11 @@ def load(key: str) -> bytes | None:
     except OSError:
         return None
     code = content[HEAD:]
-    return code if content[:HEAD] == head(code) else None
+    return code if content[:HEAD] == head(key, code) else None
 
 
-def head(code: bytes) -> bytes:
-    return MAGIC + hashlib.sha256(code).digest()
+def head(key: str, code: bytes) -> bytes:
+    return MAGIC + hashlib.sha256(key.encode() + code).digest()
 
 
 def store(key: str, code: bytes) -> None:
@@ -73,7 +74,7 @@ def store(key: str, code: bytes) -> None:
         return
     with contextlib.suppress(OSError):
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_at_once(place / (key + SUFFIX), head(code) + code)
+        write_at_once(place / (key + SUFFIX), head(key, code) + code)
         if key.startswith("00"):  # one of 256: rarely, also in programs that write a single file
             make_room(place)
 
