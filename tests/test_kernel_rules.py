@@ -1,6 +1,7 @@
 """Derivative rules as one kernel, against the same rules op by op."""
 
 import itertools
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,8 +12,9 @@ from kernel_cases import LARGE, as_list, as_tuple, check_same, normal
 from samples import OPS, TABLE, Sample
 
 import adjoint as ad
-from adjoint import _reverse
+from adjoint import _pending, _reverse
 from adjoint._pending import from_rule, from_sum
+from adjoint.backends.cpu.fast import maps
 
 pytest.importorskip("llvmlite")
 
@@ -221,9 +223,11 @@ def gradients_of(name: str, dtype: str) -> list[np.ndarray]:
 def test_rules_together_give_what_they_give_one_by_one(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    together = gradients_of(name, dtype)
+    first, together = (gradients_of(name, dtype) for _ in range(2))
     monkeypatch.setattr(_reverse, "postponed", lambda *_: False)
-    check_same(together, gradients_of(name, dtype))
+    separate = gradients_of(name, dtype)
+    check_same(first, separate)  # of steps that are met for the first time
+    check_same(together, separate)
 
 
 def test_gradients_that_are_complete_when_a_rule_fails_are_arrays() -> None:
@@ -268,3 +272,47 @@ def test_gradients_that_are_zero(name: str) -> None:
     x = leaf(normal(LARGE))
     getattr(ad, name)(x).sum().backward()
     assert x.grad is not None and not x.grad.numpy().any()
+
+
+def test_a_backward_pass_of_elementwise_rules_is_one_launch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = ad.tensor(np.linspace(-3, 3, 40000, dtype="f"), requires_grad=True)
+    launches: list[int] = []
+    run = maps.run
+    monkeypatch.setattr(maps, "run", lambda *args: (launches.append(1), run(*args)))
+    for _ in range(3):  # steps that are met for the first time are run one by one
+        x.grad, loss = None, (x * ad.sigmoid(x) + ad.tanh(x)).sum()
+        launches.clear()
+        loss.backward()
+    assert len(launches) == 1
+
+
+def test_chains_that_are_met_once_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_pending, "launchers", {})
+    functions = (ad.sin, ad.cos, ad.tanh, ad.exp)
+    x = ad.tensor(np.linspace(-1, 1, 20000, dtype="f"), requires_grad=True)
+    for chain in itertools.permutations(functions):
+        y = x
+        for function in chain:
+            y = function(y)
+        y.sum().backward()
+    made = [launcher for launcher in _pending.launchers.values() if launcher is not None]
+    assert len(made) <= len(functions) + 1  # one for each rule, and a sum
+
+
+def test_waiting_gradients_keep_little_in_memory() -> None:
+    def peak(count: int) -> int:
+        h = ad.tensor(np.ones(1 << 16, "f"))
+        leaves = [ad.tensor(np.ones(1 << 16, "f"), requires_grad=True) for _ in range(count)]
+        for w in leaves:
+            h = ad.tanh(h * w)
+        loss = h.sum()
+        del h
+        tracemalloc.start()
+        loss.backward()
+        bytes_at_most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return bytes_at_most // (4 << 16)
+
+    assert peak(40) - peak(20) <= 25  # a gradient for each leaf; arrays that were saved go

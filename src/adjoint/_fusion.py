@@ -39,12 +39,12 @@ class Fused:
         self.names = list(names)
         self.backend = backend
         self.launchers: dict[tuple, Any] = {}
-        self.order = walk(*outputs)
+        order = walk(*outputs)
         self.arrays, self.numbers = self.positions(outputs)
         self.used = [self.positions([out]) for out in outputs]  # by each of them
         self.computed = [k for k, out in enumerate(outputs) if out.op is not None]
-        self.axis: Any = next((e.attrs["axis"] for e in self.order if is_reduction(e)), None)
-        is_one_op = len(outputs) == 1 and len(self.order) == 2
+        self.axis: Any = next((e.attrs["axis"] for e in order if is_reduction(e)), None)
+        is_one_op = len(outputs) == 1 and len(order) == 2
         self.adder: Any = backend.ADDERS.get(outputs[0].op.name) if is_one_op else None
 
     def positions(self, outputs: Sequence[Expr]) -> tuple[list[int], list[int]]:

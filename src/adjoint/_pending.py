@@ -19,9 +19,10 @@ cpu: Any = backends.backend("cpu")
 
 MOST_ARRAYS = 6  # that one kernel reads, and that wait for it in memory
 MOST_STEPS = 12
-MOST_KERNELS = 512  # of different steps; after that rules are run one by one
+MOST_KERNELS = 512  # of several steps each; after that new ones are run one by one
 
-# Steps and dtypes -> what runs the kernel.
+# Steps and dtypes -> what runs the kernel; None for what was met once. That may never come again,
+# so its steps are run one by one, by the kernels of single rules.
 launchers: dict[tuple, Any] = {}
 
 # A step is an output of a rule, or (None, 0, ...) a sum. Its operands are earlier steps (their
@@ -32,7 +33,7 @@ Step = tuple[Fused | None, int, tuple]
 class Pending:
     """An array that is yet to be computed, by steps."""
 
-    __slots__ = ("_made", "arrays", "dtype", "numbers", "shape", "size", "steps")
+    __slots__ = ("_made", "arrays", "dtype", "numbers", "shape", "size", "steps", "taken")
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, size: int) -> None:
         self.shape, self.dtype, self.size = shape, dtype, size
@@ -40,6 +41,7 @@ class Pending:
         self.numbers: list[Any] = []
         self.steps: list[Step] = []
         self._made: np.ndarray | None = None
+        self.taken = 0  # how many others go on from it
 
     def take(self, x: Any) -> int:
         """Make an array, or another pending one with its steps, an operand of steps to come."""
@@ -49,8 +51,9 @@ class Pending:
                     return ~k
             self.arrays.append(x)
             return -len(self.arrays)
-        if x._made is not None:
-            return self.take(x._made)
+        x.taken += 1
+        if x._made is not None or (x.taken > 1 and len(x.steps) > 1):
+            return self.take(x.made())
         places = [self.take(array) for array in x.arrays]
         offset = len(self.numbers)
         self.numbers += x.numbers
@@ -79,9 +82,7 @@ class Pending:
 
     @property
     def is_small_enough(self) -> bool:
-        if len(self.arrays) > MOST_ARRAYS or len(self.steps) > MOST_STEPS:
-            return False
-        return len(launchers) < MOST_KERNELS or self.key in launchers
+        return len(self.arrays) <= MOST_ARRAYS and len(self.steps) <= MOST_STEPS
 
     @property
     def key(self) -> tuple:
@@ -90,13 +91,39 @@ class Pending:
     def made(self) -> np.ndarray:
         """The array, computed when it is first asked for."""
         if self._made is None:
-            key = self.key
-            launcher = launchers.get(key)
+            launcher = self.known_launcher()
             if launcher is None:
-                launcher = launchers[key] = self.launcher()
-            self._made = launcher.map(self.arrays, self.numbers)[0]
+                self._made = self.one_by_one()
+            else:
+                self._made = launcher.map(self.arrays, self.numbers)[0]
             self.arrays, self.numbers, self.steps = [], [], []
         return self._made  # type: ignore[return-value]
+
+    def known_launcher(self) -> Any:
+        """What runs the kernel of all steps; None if that isn't worth compiling."""
+        key = self.key
+        launcher = launchers.get(key)
+        if launcher is None:
+            wanted = len(self.steps) == 1 or key in launchers
+            room = len(self.steps) == 1 or len(launchers) < MOST_KERNELS
+            launcher = self.launcher() if wanted and room else None
+            if room:
+                launchers[key] = launcher
+        return launcher
+
+    def one_by_one(self) -> np.ndarray:
+        results: list[Any] = []
+        for fused, k, operands in self.steps:
+            step = Pending(self.shape, self.dtype, self.size)
+            own = tuple(
+                step.number(self.numbers[o[1]])
+                if type(o) is tuple
+                else step.take(results[o] if o >= 0 else self.arrays[~o])
+                for o in operands
+            )
+            step.add((fused, k, own))
+            results.append(step.made())
+        return results[-1]
 
     def launcher(self) -> Any:
         values: list[Value] = []

@@ -4,6 +4,7 @@ A node is always newer than its parents, so when it is popped every contribution
 arrived: no recursion, no search, and a branch that gets no gradient costs nothing.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from heapq import heappop, heappush
@@ -22,6 +23,7 @@ from ._tensor import Tensor
 from .primitives.elementwise import add
 
 LARGE: int = cpu.LEAST  # elements, from which on rules run as kernels
+MOST_WAITING = 4  # nodes with pending gradients, which keep what was saved in memory
 
 
 class Default:
@@ -70,6 +72,7 @@ def serially(seeds: list[tuple[Node, Any]], run: Pass, order: dict[Node, float])
     release_from = run.release_from
     sum_of = add_recorded if run.create_graph else add_in_place if fast else add_unrecorded
     grads: dict[Node, Any] = {}
+    waiting: deque[Node] = deque()  # nodes whose gradients may be pending
     heap: list[tuple[float, Node]] = []
 
     def contribute(node: Node, g: Any) -> None:
@@ -103,7 +106,7 @@ def serially(seeds: list[tuple[Node, Any]], run: Pass, order: dict[Node, float])
                             raise_released(node)
                         compiled = plan.compiled[g.dtype]
                         if g.size >= LARGE:
-                            if postponed(plan, compiled.fused, node, g, grads, contribute):
+                            if postponed(plan, compiled.fused, node, g, grads, waiting, contribute):
                                 if node.order < release_from:
                                     node.saved = RELEASED
                                 break
@@ -141,7 +144,13 @@ def serially(seeds: list[tuple[Node, Any]], run: Pass, order: dict[Node, float])
 
 
 def postponed(
-    plan: Any, fused: Any, node: Node, g: Any, grads: dict[Node, Any], contribute: Receiver
+    plan: Any,
+    fused: Any,
+    node: Node,
+    g: Any,
+    grads: dict[Node, Any],
+    waiting: deque[Node],
+    contribute: Receiver,
 ) -> bool:
     """Hand on what the rules of a node with large arrays say before it is computed.
 
@@ -164,6 +173,12 @@ def postponed(
         return False
     for parent, part, later in zip(parents, parts, waits, strict=True):
         contribute(parent, part if later else fitted(plan, parent, made(part)))
+        if later:
+            waiting.append(parent)
+    while len(waiting) > MOST_WAITING:  # what they hold would be free otherwise
+        oldest = waiting.popleft()
+        if type(grads.get(oldest)) is Pending:
+            grads[oldest] = made(grads[oldest])
     return True
 
 

@@ -11,6 +11,7 @@ Integers wrap around; floats are IEEE, and nothing is reordered.
 """
 
 from collections.abc import Container, Iterable
+from threading import RLock
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -43,6 +44,7 @@ TYPES = {t.dtype: t for t in (F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U6
 REDUCTIONS = ("sum", "prod", "max", "min")
 
 _values: "WeakValueDictionary[tuple, Value]" = WeakValueDictionary()
+_making = RLock()  # one that the collector may take again while a value is made
 
 
 class Value:
@@ -127,13 +129,13 @@ class Value:
 def value(op: str, args: tuple[Value, ...], type: Type, detail: Any = None) -> Value:
     """The value of an op; the same op on the same values is the same object."""
     key = (op, tuple(map(id, args)), type, repr(detail))
-    found = _values.get(key)
-    if found is None:
-        found = Value()
-        found.op, found.args, found.type, found.detail = op, args, type, detail
-        found.varies = op == "element" or (op != "reduce" and any(arg.varies for arg in args))
-        found.depth = max((arg.depth for arg in args), default=0) + (op == "reduce")
-        _values[key] = found
+    with _making:
+        found = _values.get(key)
+        if found is None:
+            found = _values[key] = Value()
+            found.op, found.args, found.type, found.detail = op, args, type, detail
+            found.varies = op == "element" or (op != "reduce" and any(arg.varies for arg in args))
+            found.depth = max((arg.depth for arg in args), default=0) + (op == "reduce")
     return found
 
 

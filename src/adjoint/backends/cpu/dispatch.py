@@ -21,18 +21,19 @@ LEAST_BITS = 1 << 12  # random words
 
 # Modules of kernels that are written by hand or have several passes: their ops, and the size up to
 # which none of them gains anything. They look closer themselves.
-MODULES = {
-    "fast.reductions": (
+MODULES = (
+    (
+        "fast.reductions",
         LEAST,
         "sum max min prod logsumexp softmax log_softmax cross_entropy moments",
     ),
-    "fast.normalization": (1 << 12, "standardize standardize_gradient"),
-    "fast.places": (1 << 12, "index scatter take_along_axis scatter_along_axis"),
-    "fast.pooling": (1 << 10, "max_pool window_sum window_spread"),
-    "fast.movement": (LEAST, "reshape concat pad place"),
-    "fast.convolution": (1 << 10, "conv conv_input conv_weight"),
-    "fast.running": (1 << 8, "cumulative_sum cumulative_prod recurrence"),
-}
+    ("fast.normalization", 1 << 12, "standardize standardize_gradient"),
+    ("fast.places", 1 << 12, "index scatter take_along_axis scatter_along_axis"),
+    ("fast.pooling", 1 << 10, "max_pool window_sum window_spread"),
+    ("fast.movement", LEAST, "reshape concat pad place"),
+    ("fast.convolution", 1 << 10, "conv conv_input conv_weight"),
+    ("fast.running", 1 << 8, "cumulative_sum cumulative_prod recurrence"),
+)
 
 # Elementwise ops, by the form of their dispatcher: the small case must cost no more than it has to.
 UNARY = (
@@ -186,7 +187,7 @@ def over(table: dict[str, Callable]) -> dict[str, Callable]:
     out: dict[str, Callable] = {}
     for form, names in ((unary, UNARY), (binary, BINARY), (general, OTHERS)):
         out |= {name: form(name, table[name]) for name in names.split()}
-    for module, (least, names) in MODULES.items():
+    for module, least, names in MODULES:
         out |= {name: from_module(name, table[name], module, least) for name in names.split()}
     out["matmul"] = product(table["matmul"])
     out["random_bits"] = by_shape("random_bits", table["random_bits"], "fast.threefry")

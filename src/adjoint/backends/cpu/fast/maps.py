@@ -111,6 +111,7 @@ class Launcher:
         own = steps_of_outputs(outputs or [None] * len(shapes), shapes, self.dtypes, order)
         steps = [steps[k] for k in self.used] + own
         axes = merged([shape[k] for k in order], [[s[k] for k in order] for s in steps])
+        axes = axes.with_longest_last() if axes.sizes and axes.sizes[-1] < self.lanes else axes
         *outer, columns = axes.sizes or [1]
         rows = math.prod(outer)
         row_step, column_step = max(1, self.chunk // max(columns, 1)), min(columns, self.chunk)

@@ -166,7 +166,7 @@ def reduced(how: str, x: np.ndarray, axis: Ints) -> np.ndarray:
     type = TYPES[x.dtype]
     wide = F64 if type.kind == "f" and how in ("sum", "prod") else type
     length = math.prod(x.shape[k] for k in axis)
-    if length < 4 * CHUNK or x.size // length >= 64 * WIDE:
+    if length < 16 * CHUNK or x.size // length >= 64 * WIDE:
         return reduction(how, type, type).reduce([x], axis)[0]
     return in_parts(how, x, axis, type, wide)
 

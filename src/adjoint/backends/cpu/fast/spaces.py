@@ -14,6 +14,12 @@ class Axes(NamedTuple):
     sizes: list[int]
     steps: list[list[int]]  # per array
 
+    def with_longest_last(self) -> "Axes":
+        """Where the last axis is shorter than a vector, another one may be better to walk along."""
+        longest = max(range(len(self.sizes)), key=self.sizes.__getitem__)
+        order = [*(k for k in range(len(self.sizes)) if k != longest), longest]
+        return Axes([self.sizes[k] for k in order], [[s[k] for k in order] for s in self.steps])
+
     def without(self, position: int) -> "Axes":
         return Axes(
             [n for k, n in enumerate(self.sizes) if k != position],
