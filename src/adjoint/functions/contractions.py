@@ -22,9 +22,10 @@ def matmul(x: Any, y: Any, /) -> Tensor:
     """
     try:
         x_shape, y_shape = x.data.shape, y.data.shape
-        if len(x_shape) > 2 and len(y_shape) == 2 and x_shape[-1] == y_shape[0]:
+        rank = len(x_shape)
+        if len(y_shape) == 2 and rank > 2 and x_shape[-1] == y_shape[0]:
             return contractions.product_of_rows(x, y)  # so is the gradient of y one product
-        if len(x_shape) > 1 and len(y_shape) > 1:
+        if rank > 1 and len(y_shape) > 1:
             return contractions.matmul(x, y)
     except (AttributeError, TypeError):
         pass
