@@ -1,5 +1,8 @@
 """Direct convolution kernels against the functions on windows and BLAS."""
 
+import ctypes
+import mmap
+import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -358,3 +361,29 @@ def random_cases(draw) -> Case:
 @given(random_cases(), st.sampled_from(FUNCTIONS), st.sampled_from([np.float32, np.float64]))
 def test_random_geometry(case_: Case, name: str, dtype) -> None:
     assert_right(name, case_, drawn(case_, dtype))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="protects pages of memory")
+def test_a_padded_row_of_repeated_elements_reads_nothing_outside_of_the_array() -> None:
+    """The last axis has stride 0, and the array ends where no memory follows."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 3 * page)
+    middle = np.frombuffer(memory, np.float32, page // 4, page)
+    start = middle.__array_interface__["data"][0]
+    protect = ctypes.CDLL(None).mprotect
+    for place in (start - page, start + page):
+        assert protect(ctypes.c_void_p(place), page, 0) == 0
+    middle[...] = np.random.default_rng(0).standard_normal(middle.size)
+    x = np.broadcast_to(middle.reshape(1, 4, -1, 1), (1, 4, middle.size // 4, 2))
+    w = np.random.default_rng(1).standard_normal((16, 4, 3, 1)).astype("f4")
+    geometry = {"stride": (1, 1), "padding": ((1, 1), (0, 0)), "dilation": (1, 1), "groups": 1}
+    found, expected = convolution.conv(x, w, **geometry), windows.conv(x.copy(), w, **geometry)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_strided_rows_are_moved_even_if_nothing_else_is() -> None:
+    x = np.random.default_rng(0).standard_normal((16, 16, 2, 64)).astype("f4")
+    w = np.random.default_rng(1).standard_normal((32, 16, 2, 1)).astype("f4")
+    geometry = {"stride": (2, 1), "padding": ((0, 2), (0, 0)), "dilation": (2, 1), "groups": 1}
+    found, expected = convolution.conv(x, w, **geometry), windows.conv(x, w, **geometry)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

@@ -1,6 +1,7 @@
 """Our own matrix products against NumPy's: values, layouts, edges of tiles, threads, errors."""
 
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -319,3 +320,17 @@ def test_random_shapes_and_strides(pair):
     x, y = pair
     out = fast.matmul(x, y)
     np.testing.assert_array_equal(out, np.matmul(x, y))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_thread_with_a_small_stack_can_multiply(dtype: str) -> None:
+    x = np.random.default_rng(0).standard_normal((400, 400)).astype(dtype)
+    made: list[np.ndarray] = []
+    former = threading.stack_size(256 << 10)
+    try:
+        thread = threading.Thread(target=lambda: made.append(fast.matmul(x.T, x)))
+        thread.start()
+    finally:
+        threading.stack_size(former)
+    thread.join()
+    np.testing.assert_allclose(made[0], x.T @ x, rtol=1e-4, atol=1e-4)

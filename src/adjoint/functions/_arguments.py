@@ -96,10 +96,14 @@ def host_array(obj: Any, dtype: np.dtype | None, copy: bool | None) -> np.ndarra
     if not isinstance(obj, (list, tuple, range)) and type(obj) not in SCALAR_RANK:
         array = foreign_array(obj)
         try:
-            return canonical(np.array(array, dtype, copy=copy))
+            out = np.array(array, dtype, copy=copy)
+            if copy is False and not out.dtype.isnative:
+                raise ValueError("another byte order")
+            return canonical(out)
         except ValueError:
+            target = dtype or array.dtype.newbyteorder("=")
             raise ArgumentError(
-                f"asarray: {array.dtype} to {dtype} needs a copy, but copy=False"
+                f"asarray: {array.dtype.str} to {target} needs a copy, but copy=False"
             ) from None
     if copy is False:
         raise ArgumentError(f"asarray: {type(obj).__name__} can't be shared; leave copy=False out")

@@ -51,7 +51,7 @@ class Packing(NamedTuple):
         return (
             not any(self.origin)
             and self.phases == (1, 1)
-            and self.stride[2] == 1
+            and self.stride == (1, 1, 1)
             and self.shifts == (0,)
             and self.length == self.source
         )

@@ -156,6 +156,9 @@ def gather(write: Writer, tile: Tile, source: str, step: str, row: str, count: s
     in_runs(write, count, tile.lanes if tile.columns == 1 else 8, move)
     write.jump(end)
     write.start(same)
+    some = write.label("some")
+    write.branch(write.new(f"icmp sgt i64 {count}, 0"), some, end)
+    write.start(some)  # a row in the padding has no element to load
     splat = write.splat(tile, write.load(tile.scalar, source, size))
     in_runs(write, count, tile.lanes, repeat)
     write.jump(end)

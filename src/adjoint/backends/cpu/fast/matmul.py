@@ -21,7 +21,7 @@ LEAST = 250_000  # multiplications; below, NumPy's call takes less time than our
 LEAST_SIDE = 4  # rows and columns: with fewer of them it isn't arithmetic that takes the time
 DEPTH = 256  # a panel of so many rows fits into the nearest cache
 MOST_TILES = 20  # rows of tiles in a chunk: their part of the first factor stays in a cache
-MOST_PACKED = 10  # if that part is packed: on the stack, where there isn't much room
+MOST_PACKED = 1 << 17  # bytes of that part if it is packed: on the stack, which may be small
 MOST_COLUMNS = 512  # of a chunk: the sums stay in a cache, too, from one block of depth to another
 DIRECT_TILES = 2  # one above the other, for which it doesn't pay to pack the second factor
 LEAST_CHUNK = 100_000  # multiplications; small matrices of a batch share a chunk
@@ -170,7 +170,7 @@ def tile_for(given: Factors, char: str) -> Tile:
         even_part(given.rows, rows),
         min(vectors, -(-given.columns // lanes)),
         DEPTH,
-        MOST_TILES if given.x_by_rows else MOST_PACKED,
+        MOST_TILES if given.x_by_rows else MOST_PACKED // (16 * DEPTH * np.dtype(char).itemsize),
     )
 
 
