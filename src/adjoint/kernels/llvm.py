@@ -17,6 +17,8 @@ from .vectors import Vectors, stored_type
 
 GIVEN = ("constant", "scalar", "count")  # known before the first row
 AHEAD = 1024  # bytes that are fetched ahead of the first pass over memory
+ROWS_AHEAD = 8  # the same, in rows, where columns are reduced
+SHORTER = 16  # lanes of vectors for columns that are left after the longest
 CHEAP = 8  # ops that are computed again sooner than kept in memory
 
 
@@ -223,18 +225,17 @@ class Renderer:
                 self.vectors.store_one(self.fixed[out], places[array].pointer, array.type)
 
     def down_columns(self, places: Places, start: str, stop: str) -> None:
-        """Reduce each column by itself: vectors of columns first, then what is left one by one."""
-        write, lanes = self.write, self.layout.lanes
-        count = write.new(f"sub i64 {stop}, {start}")
-        rest = write.new(f"srem i64 {count}, {lanes}")
-        middle = write.new(f"sub i64 {stop}, {rest}")
-        with write.loop(start, middle, str(lanes)) as column:
-            self.down(self.moved(places, column))
-        self.vectors.lanes = 1
-        self.fix_given()
-        with write.loop(middle, stop) as column:
-            self.down(self.moved(places, column))
-        self.vectors.lanes = lanes
+        """Reduce each column by itself: long vectors of columns first, then what is left."""
+        write, longest = self.write, self.layout.lanes
+        for lanes in sorted({longest, min(longest, SHORTER), 1}, reverse=True):
+            self.vectors.lanes = lanes
+            self.fix_given()
+            rest = write.new(f"srem i64 {write.new(f'sub i64 {stop}, {start}')}, {lanes}")
+            end = write.new(f"sub i64 {stop}, {rest}")
+            with write.loop(start, end, str(lanes)) as column:
+                self.down(self.moved(places, column))
+            start = end
+        self.vectors.lanes = longest
         self.fix_given()
 
     def down(self, places: Places) -> None:
@@ -329,7 +330,16 @@ class Renderer:
     # The values.
 
     def load(self, array: Array, places: Places) -> str:
+        if self.kernel.reduces and not self.layout.along and array.access == "c":
+            self.fetch_below(array, places[array].pointer)
         return self.vectors.load(*places[array], array.access, array.type)
+
+    def fetch_below(self, array: Array, pointer: str) -> None:
+        """Where columns are reduced, what comes next lies a row further on."""
+        if array.inner and self.vectors.lanes > 1:
+            below = self.write.offset(pointer, self.write.product(array.inner[-1], ROWS_AHEAD))
+            for line in range(0, self.vectors.lanes * array.size, 64):
+                self.vectors.fetch(self.write.offset(below, str(line)))
 
     def fix_given(self) -> None:
         self.fixed = {v: self.given(v) for v in self.kernel.values if v.op in GIVEN}

@@ -20,7 +20,7 @@ from .maps import CHUNK, Launcher, Plan, layout_key, steps_of_outputs
 from .spaces import Axes, Ints, axis_order, merged, steps_in
 
 SHORT = 32  # elements of a row, below which rows are taken side by side
-WIDE = 64  # columns that are reduced together: whole cache lines of memory are read
+WIDE = 64  # columns that are reduced together: additions needn't wait for each other
 
 
 class Walk(NamedTuple):
@@ -92,8 +92,8 @@ class RowLauncher(Launcher):
     def planned(
         self, walk: Walk, access: str, only_rows: bool, order: list[int], shapes: list[Ints]
     ) -> Plan:
-        wide = not walk.along and walk.columns >= WIDE and only_rows and "s" not in access
-        lanes = WIDE if wide else self.lanes
+        wide = only_rows and walk.columns >= WIDE and "s" not in access
+        lanes = WIDE * self.lanes // 16 if wide else self.lanes
         rows, columns = chunk_of(walk, self.chunk, lanes)
         parts = -(-walk.columns // columns)
         words = [walk.rows, walk.columns, rows, columns, parts]
