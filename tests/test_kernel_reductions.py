@@ -7,11 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_cases import FLOATS, INTEGERS, LARGE, as_tuple, kernel_free, normal, operands, ulps
+from kernel_cases import (
+    FLOATS,
+    INTEGERS,
+    LARGE,
+    as_tuple,
+    check_same,
+    kernel_free,
+    normal,
+    operands,
+    ulps,
+)
 
 import adjoint as ad
 from adjoint.backends.cpu import NUMPY
-from adjoint.backends.cpu.fast import normalization, reductions
+from adjoint.backends.cpu.fast import normalization, reductions, rows
 
 pytest.importorskip("llvmlite")
 
@@ -172,3 +182,29 @@ def test_sums_of_booleans_and_bytes_keep_their_dtype() -> None:
     x = ad.ones((LARGE + 3,), dtype=ad.bool)
     assert ad.sum(x).item() == LARGE + 3
     assert bool(ad.max(x).item()) and bool(ad.min(x).item())
+
+
+@pytest.mark.parametrize("columns", [1024, 1040, 1000])
+def test_rows_that_are_written_past_the_caches_are_the_same(columns: int, monkeypatch) -> None:
+    x, g = (normal(2200, columns, dtype="f4", seed=k) for k in range(2))
+
+    def run() -> list[np.ndarray]:
+        out, mean, var = normalization.FAST["standardize"](x, axis=(1,), eps=1e-5, center=True)
+        gradient = normalization.FAST["standardize_gradient"](
+            g, mean, var, out, var, axis=(1,), eps=1e-5, center=True
+        )
+        return [out, mean, var, gradient]
+
+    found = run()
+    kernels = [rows_of("standardize"), rows_of("standardize_gradient")]
+    assert any(plan.past for k in kernels for plan in k.plans.values()) == (columns != 1000)
+    monkeypatch.setattr(rows, "STREAMED", 1 << 60)
+    for kernel in kernels:
+        kernel.plans.clear()
+    check_same(found, run())
+    for kernel in kernels:
+        kernel.plans.clear()
+
+
+def rows_of(name: str) -> rows.RowLauncher:
+    return reductions.launcher(name, np.dtype("f4"), center=True)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ....kernels.language import F64, TYPES, Kernel, Type, convert, element, reduce
-from ....kernels.llvm import Layout
-from .maps import CHUNK, Launcher, Plan, layout_key, steps_of_outputs
+from ....kernels.llvm import Layout, stashed
+from .maps import CHUNK, LINE, STREAMED, Launcher, Plan, layout_key, steps_of_outputs
 from .spaces import Axes, Ints, axis_order, merged, steps_in
 
 SHORT = 32  # elements of a row, below which rows are taken side by side
@@ -104,7 +104,34 @@ class RowLauncher(Launcher):
             words += (0, step, *inner, *outer)
         layout = Layout(access, len(walk.outer.sizes), len(walk.inner.sizes), walk.along, lanes)
         chunks = -(-walk.rows // rows) * parts
-        return self.plan(layout, 0, words, places, chunks, order, shapes)
+        past = self.address(self.past_caches(layout)) if self.goes_past(walk, layout) else 0
+        return self.plan(layout, past, words, places, chunks, order, shapes)
+
+    def goes_past(self, walk: Walk, layout: Layout) -> bool:
+        """Whether outputs are so large, and rows so regular, that they are written past the caches,
+        which isn't so for outputs that are read again between the passes over a row."""
+        if not walk.along or stashed(self.kernel) is not None:
+            return False
+        varying = [k for k, out in enumerate(self.kernel.outputs) if out.varies]
+        return bool(varying) and all(self.is_streamed(walk, layout, k) for k in varying)
+
+    def is_streamed(self, walk: Walk, layout: Layout, output: int) -> bool:
+        place, size = len(self.used) + output, self.dtypes[output].itemsize
+        steps = [*walk.inner.steps[place], *walk.outer.steps[place]]
+        return (
+            layout.access[place] == "c"
+            and layout.lanes * size == LINE
+            and not walk.columns % layout.lanes
+            and not any(step % LINE for step in steps)
+            and walk.rows * walk.length * size >= STREAMED
+        )
+
+    def past_caches(self, layout: Layout) -> Layout:
+        access = "".join(
+            "n" if k >= len(self.used) and how == "c" else how
+            for k, how in enumerate(layout.access)
+        )
+        return layout._replace(access=access)
 
 
 def chosen_walk(kept: Axes, reduced: Axes, first: int) -> Walk:
