@@ -211,13 +211,18 @@ def test_small_graphs_are_serial(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_blas_with_threads_of_its_own_is_asked_for_one_thing_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    busy, most = [0], [0]
+    busy, most, meeting = [0], [0], [iter(range(0))]
+    meet = threading.Barrier(2, timeout=30)
     kernel = ad._apply.cpu.KERNELS["matmul"]
 
     def counted(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         busy[0] += 1
         most[0] = max(most[0], busy[0])
-        time.sleep(0.001)
+        if next(meeting[0], None) is not None:  # of those that may run at once, two must get here
+            meet.wait()
+            most[0] = max(most[0], busy[0])
+        else:
+            time.sleep(0.001)
         busy[0] -= 1
         return kernel(x, y)
 
@@ -231,7 +236,7 @@ def test_a_blas_with_threads_of_its_own_is_asked_for_one_thing_at_a_time(
     for threads, at_once in ((2, 1), (1, 2)):
         monkeypatch.setattr(_parallel.cpu, "blas_threads", lambda n=threads: n)
         loss = sum(product(ad.sin(x), ad.cos(x)).sum() for _ in range(8))
-        most[0] = 0
+        most[0], meeting[0] = 0, iter(range(2 * (at_once - 1)))
         loss.backward(workers=4)  # type: ignore[union-attr]
         assert most[0] == 1 if at_once == 1 else most[0] > 1
 
