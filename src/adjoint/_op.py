@@ -168,7 +168,7 @@ class Kernels(dict):
     def find(self, backend: Any) -> Callable:
         op = self.op
         own = op.own_kernels.get(backend.DEVICE)
-        kernel = own or (op.forward and from_forward(op, backend)) or backend.KERNELS.get(op.name)
+        kernel = own or (op.forward and from_forward(op, backend)) or backend.kernel_of(op)
         if kernel is None:
             raise ArgumentError(
                 f"op {op.name} has no implementation on {backend.DEVICE}: declare it with "
@@ -392,10 +392,10 @@ def whole_rule(function: Callable) -> PerDType:
 
 def for_small(op: Op, backend: Any) -> Callable:
     """The function of an op where it is known that arrays aren't large."""
-    kernel = op.kernels[backend.Array]
-    if op.kind == "elementwise" and kernel is backend.KERNELS.get(op.name):
+    is_backends = not (op.own_kernels or op.forward)
+    if op.kind == "elementwise" and is_backends and op.name in backend.NUMPY:
         return backend.NUMPY[op.name]
-    return kernel
+    return op.kernels[backend.Array]
 
 
 class Projection:

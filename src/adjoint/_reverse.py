@@ -16,7 +16,7 @@ from ._apply import as_array
 from ._lookahead import early_leaves, reachable
 from ._modes import TRACE, mode
 from ._node import RELEASED, Node
-from ._pass import Part, Pass, Receiver, add_raw, cpu, raise_released, recording
+from ._pass import Part, Pass, Receiver, add_arrays, add_raw, cpu, raise_released, recording
 from ._pending import Pending, from_rule, from_sum, made
 from ._pullback import fitted
 from ._tensor import Tensor
@@ -217,7 +217,7 @@ def add_in_place(grads: dict[Node, Any], node: Node, g: Any) -> Any:
         return as_array(np.add(former, g))
     if cpu.exclusive(former, 1) and cpu.compute_into(former, "add", g):
         return former
-    return as_array(cpu.KERNELS["add"](former, g))
+    return as_array(add_arrays[np.ndarray](former, g))
 
 
 def add_unrecorded(grads: dict[Node, Any], node: Node, g: Any) -> Any:

@@ -22,6 +22,10 @@ class Backend(Protocol):
     Array: type
     KERNELS: dict[str, Callable]
 
+    def kernel_of(self, op: Any) -> Callable | None:
+        """What computes an op on raw arrays: from KERNELS, or made of what is there."""
+        ...
+
     def from_numpy(self, array: np.ndarray) -> Any:
         """A raw array with this content; may share memory."""
         ...

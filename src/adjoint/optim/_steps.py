@@ -9,7 +9,6 @@ import numpy as np
 from .. import backends
 from .._modes import ANOMALY, TRACE, mode
 from .._tensor import Tensor
-from ..backends.cpu.jit.memory import empty
 from ..functions.assignment import replace
 from ..functions.elementwise import astype
 from ..kernels.language import TYPES
@@ -51,7 +50,7 @@ def step(rule: Rule, slots: list[Slot], numbers: Sequence[Number]) -> None:
 
 def is_worth_a_launch(slots: list[Slot]) -> bool:
     large = len(slots) > FEW or sum([slot.p.data.size for slot in slots]) >= cpu.LEAST
-    return large and cpu.dispatch.available()
+    return large and cpu.has_kernels()
 
 
 # By one kernel.
@@ -59,9 +58,7 @@ def is_worth_a_launch(slots: list[Slot]) -> bool:
 
 @functools.cache
 def launcher(rule: Rule, dtype: np.dtype) -> Any:
-    from ..backends.cpu.fast.maps import Launcher
-
-    return Launcher(rule.kernel(TYPES[dtype]))
+    return cpu.launcher(rule.kernel(TYPES[dtype]))
 
 
 class Batch(NamedTuple):
@@ -73,9 +70,7 @@ class Batch(NamedTuple):
     moved: list[tuple[Tensor, np.ndarray]]
 
     def launch(self, launcher: Any, numbers: Sequence[Number]) -> None:
-        from ..backends.cpu.fast.updates import update
-
-        update(launcher, self.arrays, table(numbers, self.slots))
+        cpu.update(launcher, self.arrays, table(numbers, self.slots))
         for tensor, data in self.moved:
             tensor.data = data
 
@@ -98,7 +93,7 @@ def is_taken(slot: Slot, batches: dict[np.dtype, Batch]) -> bool:
             outputs.append(data)
         elif type(data) is np.ndarray and data.flags.c_contiguous:
             # Somebody else can see it, so it stays as it is.
-            outputs.append(empty(data.shape, dtype))
+            outputs.append(cpu.empty(data.shape, dtype))
             moved.append((tensor, outputs[-1]))
         else:
             return False

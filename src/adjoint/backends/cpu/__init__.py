@@ -65,6 +65,15 @@ def scalar(value: Any, dtype: np.dtype) -> np.ndarray:
     return np.array(value, dtype) if constants is None else constants[value]
 
 
+def kernel_of(op: Any) -> Any:
+    """What computes an op, or None. That elementwise ops have kernels follows from their kind."""
+    function = KERNELS.get(op.name)
+    if function is None or op.kind != "elementwise":
+        return function
+    plain = not (op.attributes or op.optional or op.variadic)
+    return dispatch.elementwise(op.name, function, len(op.inputs), plain)
+
+
 def base_is_free(array: np.ndarray) -> bool:
     base = array.base
     return type(base) is np.ndarray and base.base is None and sys.getrefcount(base) <= BASE_FLOOR
@@ -169,9 +178,28 @@ def add_place(array: np.ndarray, x: np.ndarray, *, index: tuple, shape: tuple) -
 ADDERS = {"place": add_place}
 
 
+def has_kernels() -> bool:
+    """Whether kernels can be compiled here."""
+    return dispatch.available()
+
+
+def empty(shape: tuple, dtype: np.dtype) -> np.ndarray:
+    """Memory for a result, from the pool if it is large."""
+    from .jit import memory
+
+    return memory.empty(shape, dtype)
+
+
+def update(launcher: Any, arrays: list[np.ndarray], numbers: np.ndarray) -> None:
+    """Run a kernel on many tensors in one launch: see `fast.updates`."""
+    from .fast import updates
+
+    updates.update(launcher, arrays, numbers)
+
+
 def launcher(kernel: Any) -> Any:
     """What runs a kernel on arrays (see `fast.maps`), or None where none can be compiled."""
-    if not dispatch.available():
+    if not has_kernels():
         return None
     from .fast import rows
 

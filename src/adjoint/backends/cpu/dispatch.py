@@ -35,20 +35,6 @@ MODULES = (
     ("fast.running", 1 << 8, "cumulative_sum cumulative_prod recurrence"),
 )
 
-# Elementwise ops, by the form of their dispatcher: the small case must cost no more than it has to.
-UNARY = (
-    "logical_not isfinite isinf isnan signbit bitwise_invert negative square abs sign floor ceil "
-    "trunc round sqrt relu silu exp expm1 sinh cosh tanh sigmoid log log1p log2 log10 asinh acosh "
-    "atanh sin cos tan asin acos atan erf gelu gelu_tanh"
-)
-BINARY = (
-    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor "
-    "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift add subtract "
-    "multiply divide floor_divide remainder maximum minimum copysign nextafter logaddexp atan2 pow "
-    "hypot"
-)
-OTHERS = "cast leaky_relu elu where clip add_scaled"
-
 
 def are_small(inputs: tuple, least: int) -> bool:
     for x in inputs:
@@ -182,11 +168,18 @@ def found(module: str, name: str, small: Callable) -> Callable:
     return importlib.import_module(f".{module}", __package__).FAST[name]
 
 
+def elementwise(name: str, small: Callable, inputs: int, plain: bool) -> Callable:
+    """The dispatcher of an elementwise op: the small case must cost no more than it has to.
+
+    `plain`: it has no attributes, and all of its inputs are always there.
+    """
+    form = (unary, binary)[inputs - 1] if plain and inputs in (1, 2) else general
+    return form(name, small)
+
+
 def over(table: dict[str, Callable]) -> dict[str, Callable]:
-    """The dispatchers over a table of NumPy functions."""
+    """The dispatchers of all other ops that have kernels, over a table of NumPy functions."""
     out: dict[str, Callable] = {}
-    for form, names in ((unary, UNARY), (binary, BINARY), (general, OTHERS)):
-        out |= {name: form(name, table[name]) for name in names.split()}
     for module, least, names in MODULES:
         out |= {name: from_module(name, table[name], module, least) for name in names.split()}
     out["matmul"] = product(table["matmul"])
