@@ -1,4 +1,4 @@
-"""Records of the factorisations.
+"""Records of linear algebra.
 
 What a factorisation gives is unique only up to signs or an order, so most are checked by what they
 are for: the product is the matrix, the vectors are orthonormal.
@@ -70,7 +70,7 @@ def full_svd(x: Any) -> Any:
 
 
 def eigh(x: Any) -> Any:
-    values, vectors = CALLS["eigh"](x, real=x.data.dtype)
+    values, vectors = symmetric("eigh")(x, real=x.data.dtype)
     return scaled_columns(vectors, values) @ vectors.mT, vectors.mT @ vectors
 
 
@@ -84,15 +84,78 @@ def qr(x: Any, complete: bool) -> Any:
     return q @ r, q.mT @ q
 
 
-def cholesky(x: Any, upper: bool) -> Any:
-    triangle = CALLS["cholesky"](x, upper=upper)
-    return triangle.mT @ triangle if upper else triangle @ triangle.mT
+def symmetric(name: str) -> Any:
+    """A function that reads symmetric matrices only."""
+    return lambda x, **attrs: CALLS[name](CALLS["symmetrized"](x), **attrs)
 
 
-def solved(x: Array, y: Array) -> Array:
-    return np.broadcast_to(y, np.matmul(x, y).shape)
+def cholesky(x: Any) -> Any:
+    """The triangle itself, too, so that no part of its gradient is left out."""
+    triangle = symmetric("cholesky")(x)
+    return triangle, triangle @ triangle.mT
 
 
+def lu_solve(x: Any, y: Any, transposed: bool) -> Any:
+    factors, pivots = CALLS["lu"](x)
+    return CALLS["lu_solve"](x, factors, pivots, y, transposed=transposed, asked="solve")
+
+
+def regular(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Far from singular, and not symmetric."""
+    return real(rng, shape) + 4 * np.eye(shape[-1])
+
+
+def least_squares(x: Any, y: Any, transposed: bool) -> Any:
+    u, s, vh = CALLS["svd"](x.detach(), full_matrices=False, real=x.data.dtype)
+    return CALLS["least_squares"](x, u, 1 / s, vh, y, transposed=transposed)
+
+
+def pseudo_inverse(x: Array, y: Array, transposed: bool) -> Array:
+    """By the normal equations, of matrices that have as many ranks as rows or columns."""
+    x, y = (x.swapaxes(-1, -2) if transposed else x).astype("f8"), y.astype("f8")
+    turned = x.swapaxes(-1, -2)
+    if x.shape[-2] >= x.shape[-1]:
+        return np.linalg.solve(turned @ x, turned @ y)
+    return turned @ np.linalg.solve(x @ turned, y)
+
+
+def cofactor_matrix(x: Array) -> Array:
+    """By minors."""
+    n = x.shape[-1]
+    out = np.zeros(x.shape)
+    for i, j in np.ndindex(n, n):
+        minor = np.delete(np.delete(x, i, -2), j, -1)
+        out[..., i, j] = (-1) ** (i + j) * determinant(minor)
+    return out
+
+
+def change_of_cofactors(x: Array, y: Array) -> Array:
+    """Of at most three rows: they have no third derivative, so that a difference has no error."""
+    return (cofactor_matrix(x + y) - cofactor_matrix(x - y)) / 2
+
+
+def rotated(x: Array) -> Array:
+    """The exponential of a skew matrix of two rows."""
+    angle = x[..., 0, 1] - x[..., 1, 0]
+    rows = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
+    return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+
+
+for upper in (False, True):
+    for k in (0, 1, -2):
+        sample(
+            "triangle",
+            lambda x, k=k, upper=upper: CALLS["triangle"](x, k=k, upper=upper),
+            lambda x, k=k, upper=upper: (np.triu if upper else np.tril)(x, k),
+            *WIDE,
+        )
+sample(
+    "mirrored",
+    CALLS["mirrored"],
+    lambda x: np.tril(x) + np.tril(x, -1).swapaxes(-1, -2),
+    *SQUARE,
+)
+sample("symmetrized", CALLS["symmetrized"], lambda x: (x + x.swapaxes(-1, -2)) / 2, *SQUARE)
 sample("svd", reduced_svd, lambda x: (x, *2 * (identity(x, rank(x)),)), *WIDE)
 sample(
     "svd", full_svd, lambda x: (singular_values(x), *(identity(x, n) for n in x.shape[-2:])), *WIDE
@@ -128,36 +191,73 @@ sample(
 )
 sample("qr", lambda x: qr(x, False), lambda x: (x, identity(x, rank(x))), *WIDE)
 sample("qr", lambda x: qr(x, True), lambda x: (x, identity(x, x.shape[-2])), *WIDE)
-for upper in (False, True):
-    sample(
-        "cholesky",
-        lambda x, upper=upper: cholesky(x, upper),
-        lambda x: x,
-        *SQUARE,
-        domains=(positive_definite,),
-    )
 sample(
-    "inv",
-    lambda x: CALLS["inv"](x) @ x,
-    lambda x: identity(x, rank(x)),
+    "cholesky",
+    cholesky,
+    lambda x: (np.linalg.cholesky(x), x),
     *SQUARE,
     domains=(positive_definite,),
 )
+sample(
+    "gauge",
+    lambda x: CALLS["gauge"](x, x.detach() * 0, x.detach(), asked="a test"),
+    lambda x: x,
+    *WIDE,
+)
+sample("expm", lambda x: CALLS["expm"](x - x.mT), rotated, ((2, 2),), ((3, 2, 2),))
+sample("inv", lambda x: CALLS["inv"](x), np.linalg.inv, *SQUARE, domains=(regular,))
 sample("det", CALLS["det"], determinant, *SQUARE)
+sample("cofactors", CALLS["cofactors"], cofactor_matrix, *SQUARE)
+sample(
+    "cofactors_change",
+    CALLS["cofactors_change"],
+    change_of_cofactors,
+    *((*case, *case) for case in SQUARE),
+    domains=(regular, real),
+)
 sample(
     "slogdet",
-    lambda x: CALLS["slogdet"](x, real=x.data.dtype),
+    lambda x: CALLS["slogdet"](x, real=x.data.dtype)[:2],
     lambda x: (np.sign(determinant(x)), np.log(np.abs(determinant(x)))),
     *SQUARE,
 )
+SYSTEMS = (((3, 3), (3, 2)), ((4, 2, 2), (4, 2, 3)), ((2, 1, 1), (2, 1, 1)), ((0, 0), (0, 2)))
 sample(
-    "solve",
-    lambda x, y: x @ CALLS["solve"](x, y),
-    solved,
-    ((3, 3), (3, 2)),
-    ((2, 2), (4, 2, 3)),
-    ((2, 1, 2, 2), (3, 2, 1)),
-    ((0, 0), (0, 2)),
-    ((2, 2), (2, 0)),
-    domains=(positive_definite, real),
+    "lu",
+    lambda x: lu_solve(x, x, False),
+    lambda x: identity(x, rank(x)),
+    *(case[:1] for case in SYSTEMS),
+    domains=(regular,),
 )
+for transposed in (False, True):
+    sample(
+        "lu_solve",
+        lambda x, y, transposed=transposed: lu_solve(x, y, transposed),
+        lambda x, y, transposed=transposed: np.linalg.solve(
+            x.swapaxes(-1, -2) if transposed else x, y
+        ),
+        *SYSTEMS,
+        ((2, 2), (2, 0)),
+        domains=(regular, real),
+    )
+    sample(
+        "least_squares",
+        lambda x, y, transposed=transposed: least_squares(x, y, transposed),
+        lambda x, y, transposed=transposed: pseudo_inverse(x, y, transposed),
+        *(((3, 2), (2, 2)), ((2, 2, 3), (2, 3, 1))) if transposed else (((3, 2), (3, 2)),),
+        ((2, 2), (2, 3)),
+    )
+    for unit in (False, True):
+        sample(
+            "solve_triangular",
+            lambda x, y, upper=transposed, unit=unit: CALLS["solve_triangular"](
+                x, y, upper=upper, unit=unit
+            ),
+            lambda x, y, upper=transposed, unit=unit: np.linalg.solve(
+                (np.triu if upper else np.tril)(x, (1 if upper else -1) if unit else 0)
+                + unit * np.eye(x.shape[-1]),
+                y,
+            ),
+            *SYSTEMS,
+            domains=(regular, real),
+        )

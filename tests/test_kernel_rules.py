@@ -21,21 +21,26 @@ pytest.importorskip("llvmlite")
 # Ops whose rules are expressions without being one kernel, and why.
 WITHOUT_FUSED_RULES = {
     "cast": "to a dtype that only the call knows",
+    "cofactors": "linear algebra",
     "conv": "a contraction",
     "conv_input": "a contraction",
     "conv_weight": "a contraction",
+    "inv": "a contraction",
     "matmul": "a contraction",
     "matrix_transpose": "moves elements",
+    "mirrored": "moves elements",
     "place": "moves elements",
     "reshape": "moves elements",
     "slice": "moves elements",
     "scatter_along_axis": "moves elements",
     "take_along_axis": "moves elements",
     "topk": "moves elements",
+    "triangle": "moves elements",
     "window_spread": "moves elements",
     "window_sum": "moves elements",
     "spread": "a sum alone",
     "sum": "moves elements",
+    "symmetrized": "is its own rule",
 }
 
 

@@ -23,7 +23,7 @@ from ._errors import (
 )
 from ._expr import Expr
 from ._modes import ANOMALY, GRAD, SYMBOLIC, TRACE, mode
-from ._node import Joint, Node, next_order
+from ._node import Joint, Node, needing_graph, next_order
 from ._op import Op, Projection
 from ._operands import as_operand, check_devices, promoted
 from ._shapes import infer_shapes
@@ -297,3 +297,5 @@ def record(op: Op, inputs: Any, raw: list, outputs: tuple[Tensor, ...], attrs: d
     node.outputs = [None] * count
     for position in range(count):
         outputs[position].node = node.output(position, Projection(op, position))
+    if op.needs_graph is not None and op.needs_graph(*outputs[:count]):
+        needing_graph.add(node)

@@ -85,7 +85,7 @@ class Argument(Leaf):
 class Joint(Node):
     """The node of an op with several outputs; it finds the nodes of those that are still used."""
 
-    __slots__ = ("outputs",)
+    __slots__ = ("__weakref__", "outputs")
 
     def output(self, position: int, projection: Any) -> "Output":
         """The node of one output."""
@@ -94,6 +94,10 @@ class Joint(Node):
             known = Output(projection, self, None, self.shape[position], self.dtype[position])
             self.outputs[position] = weakref.ref(known)
         return known
+
+
+# Nodes whose rules differentiate the gradients that they are given.
+needing_graph: weakref.WeakSet[Joint] = weakref.WeakSet()
 
 
 class Output(Node):

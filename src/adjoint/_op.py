@@ -3,8 +3,8 @@
 The parameter names of a derivative rule say what is kept for backward: `g` (for op with several
 outputs, `g_<output>`) is the incoming gradient; an input's, output's or aux value's name is that
 array (`out`: the only output); `x_shape` and `x_dtype` are an input's metadata; `i` is the position
-in a `*xs` input; `needs` (joint rules) says which inputs want a gradient; every other name is a
-static attribute of the call.
+in a `*xs` input; `needs` (joint rules) says which inputs want a gradient, `arrived` which outputs
+have got one; every other name is a static attribute of the call.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from ._fusion import Fused
 from ._modes import no_grad, symbolic
 from ._tensor import Tensor, wrap
 
-RESERVED = {"g", "i", "needs", "saved"}
+RESERVED = {"g", "i", "needs", "arrived", "saved"}
 
 # How an op takes one more axis, before the others, for a batch; by kind, unless it is declared.
 BATCHING = {"elementwise": "broadcast", "reduction": "leading"}
@@ -59,6 +59,7 @@ class Op:
         linear: bool = False,
         dynamic_shape: bool = False,
         random: bool = False,
+        needs_graph: Callable[..., bool] | None = None,
         batch: str | Callable | None = None,
         forward: Callable | None = None,
         kernels: dict[str, Callable] | None = None,
@@ -83,6 +84,7 @@ class Op:
         self.linear = linear
         self.dynamic_shape = dynamic_shape
         self.random = random
+        self.needs_graph = needs_graph
         self.batch = batch or BATCHING.get(kind, "each")
         self.forward = forward
         self.own_kernels = kernels or {}
@@ -114,7 +116,7 @@ class Op:
                 raise ArgumentError(f"op {self.name}: {name!r} can't name an input or attribute")
         metadata = {f"{x}_{what}" for x in self.inputs for what in ("shape", "dtype", "shapes")}
         own = {*self.inputs, *self.results, *self.attributes}
-        known = {*own, *metadata, *self.gradients, "i", "needs"}
+        known = {*own, *metadata, *self.gradients, "i", "needs", "arrived"}
         for rule in [*self.rules.values(), *filter(None, [self.vjp])]:
             if not hasattr(rule, "__code__"):
                 raise ArgumentError(f"op {self.name}: a rule is a plain function, not {rule!r}")
@@ -265,7 +267,7 @@ class Plan:
         return [op.vjp] if op.vjp else [op.rules[op.input_name(k)] for k in self.targets]
 
     def named_by_rules(self) -> tuple[str, ...]:
-        given = {*self.op.gradients, "i", "needs"}
+        given = {*self.op.gradients, "i", "needs", "arrived"}
         names = (name for _, names in self.calls for name in names)
         return tuple(dict.fromkeys(name for name in names if name not in given))
 

@@ -22,6 +22,7 @@ def pullback(plan: Plan, node: Node, g: Any, create_graph: bool) -> Any:
     known = saved_values(node, create_graph)
     if isinstance(g, list):
         known |= zip(op.gradients, incoming(node, g, create_graph), strict=True)
+        known["arrived"] = tuple(part is not None for part in g)
     else:
         known["g"] = g if create_graph else wrap(g)
     if op.vjp is not None:

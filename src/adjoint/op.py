@@ -23,7 +23,8 @@ Options of every kind:
 - `outputs="u s vh"`, `aux="indices"`: results; aux ones carry no gradient.
 - `attrs="axis keepdims"`: static attributes, given by keyword in a call.
 - `vjp=function`: one rule for all inputs, that returns a gradient (or None) for each; `needs` in
-  its parameters is a bool for each.
+  its parameters is a bool for each. In a rule of an op with several outputs, `arrived` is a bool
+  for each of those: whether a gradient came, or zeros stand for it.
 - `differentiable=False`: there are no rules, and the results carry no gradient.
 - `forward=function` in adjoint ops, or `kernels={"cpu": function on raw arrays}`.
 - `shape=function`: its parameters are named like a rule's; it gives the output's shape, or a tuple
@@ -31,6 +32,8 @@ Options of every kind:
   word per result. Both are what a trace knows of the result; each kind has a default.
 - `promotes="x y"`: the inputs that are cast to a common dtype; `floats=True`: to a float one.
 - `real_valued=True`: complex inputs give the dtype of their parts.
+- `needs_graph=function` of the outputs, tensors: whether the rule differentiates the gradients
+  that it is given; it gets them with their graph then, in every order.
 - `linear=True`, `dynamic_shape=True`, `random=True` (each call gives other numbers): facts that
   transforms use.
 - `batch=`: how `ad.vmap` gives the op many examples at once, on one more axis before the others.

@@ -11,9 +11,10 @@ from .._shapes import at_axis
 from .._tensor import Tensor
 from ..primitives import shapes
 from ..primitives.creation import arange
-from ..primitives.elementwise import greater_equal, less_equal, not_equal, subtract, where
+from ..primitives.elementwise import not_equal, subtract
 from ..primitives.indexing import index
 from ..primitives.reductions import broadcast_to
+from ..primitives.triangles import triangle
 from ._arguments import (
     Axis,
     as_axes,
@@ -208,7 +209,7 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
     tensor([[1., 0.],
             [1., 1.]])
     """
-    return triangle("tril", x, k, greater_equal)
+    return half("tril", x, k, upper=False)
 
 
 def triu(x: Any, /, *, k: int = 0) -> Tensor:
@@ -218,17 +219,15 @@ def triu(x: Any, /, *, k: int = 0) -> Tensor:
     tensor([[1., 1.],
             [0., 1.]])
     """
-    return triangle("triu", x, k, less_equal)
+    return half("triu", x, k, upper=True)
 
 
-def triangle(function: str, x: Any, k: int, keep: Any) -> Tensor:
+def half(function: str, x: Any, k: int, upper: bool) -> Tensor:
     x = as_tensor(function, x)
     if x.ndim < 2:
         raise ShapeError(f"{function}: at least 2 axes are needed, shape is {x.shape}")
     offset = max(-x.shape[-2], min(as_integer(function, "k", k), x.shape[-1]))
-    rows, columns = (counting(n, x.device) for n in x.shape[-2:])
-    inside = keep(shapes.reshape(rows, shape=(x.shape[-2], 1)), columns - offset)
-    return where(inside, x, False if x.data.dtype.kind == "b" else 0)
+    return triangle(x, k=offset, upper=upper)
 
 
 def counting(n: int, device: str) -> Tensor:

@@ -1,74 +1,128 @@
-"""Factorisations of matrices, in the last two axes. They have no derivative rules yet.
+"""Factorisations of matrices, in the last two axes, and their exponential.
 
 `real` is the dtype of the real numbers among the results, where the input may be complex; `dtype`
-that of complex results of a real input.
+that of complex results of a real input. Eigenvectors and singular vectors, whose gradients aren't
+always to be had from a formula, are in `adjoint.linalg`.
 """
 
-import math
-
 from .. import op
-from .._shapes import Shape, broadcast_shapes
-from .shapes import inverse, lined_up, permute_dims, reshape
+from .._modes import no_grad
+from .._shapes import Shape, at_axis
+from .contractions import matmul
+from .creation import full
+from .elementwise import abs as absolute
+from .elementwise import equal, where
+from .reductions import max_
+from .shapes import concat, matrix_transpose, slice_
+from .solving import solve_triangular
+from .triangles import mirrored
 
 
-def svd_shape(x_shape: Shape, full_matrices: bool) -> tuple[Shape, Shape, Shape]:
-    *batch, rows, columns = x_shape
-    rank = min(rows, columns)
-    left, right = (rows, columns) if full_matrices else (rank, rank)
-    return (*batch, rows, left), (*batch, rank), (*batch, right, columns)
+def columns(x, start: int, stop: int):
+    return slice_(x, index=at_axis(len(x.shape) - 1, slice(start, stop)))
+
+
+def rows(x, start: int, stop: int):
+    return slice_(x, index=at_axis(len(x.shape) - 2, slice(start, stop)))
+
+
+# Free choices.
+
+gauge = op.other(
+    "gauge",
+    "x, if `free` is 0 but for rounding errors in numbers as large as `scale`. It is what a "
+    "function says of a change that leaves a factorisation valid; `asked` names that.",
+    inputs="x free scale",
+    attrs="asked",
+    shape=lambda x_shape: x_shape,
+    batch=lambda size, batched, x, free, scale, *, asked: gauge(x, free, scale, asked=asked),
+    x=lambda g: g,
+)
+
+
+def without_rest(g, x, kept: int, asked: str):
+    """The gradient of the first columns of an orthogonal matrix x, and these columns.
+
+    The other columns follow the first, but for a rotation among themselves, which is free.
+    """
+    count = x.shape[-1]
+    first, rest = columns(x, 0, kept), columns(x, kept, count)
+    g_first, g_rest = columns(g, 0, kept), columns(g, kept, count)
+    turn = matmul(matrix_transpose(rest), g_rest)
+    out = g_first - matmul(rest, matmul(matrix_transpose(g_rest), first))
+    asked += " can be chosen, and the function depends on the choice: it has no gradient"
+    return gauge(out, turn - matrix_transpose(turn), g, asked=asked), first
+
+
+# Cholesky.
+
+
+def cholesky_rule(g, out):
+    """Triangular solves only; Murray, "Differentiation of the Cholesky decomposition" (2016)."""
+    turned = matrix_transpose(out)
+    inner = mirrored(matmul(turned, g)) / 2
+    half = solve_triangular(turned, inner, upper=True, unit=False)
+    return solve_triangular(turned, matrix_transpose(half), upper=True, unit=False)
+
+
+cholesky = op.other(
+    "cholesky",
+    "The lower triangles whose products with their adjoints are positive definite matrices.",
+    shape=lambda x_shape: x_shape,
+    batch="leading",
+    x=cholesky_rule,
+)
+
+
+# QR.
 
 
 def qr_shape(x_shape: Shape, complete: bool) -> tuple[Shape, Shape]:
-    *batch, rows, columns = x_shape
-    rank = rows if complete else min(rows, columns)
-    return (*batch, rows, rank), (*batch, rank, columns)
+    *batch, m, n = x_shape
+    rank = m if complete else min(m, n)
+    return (*batch, m, rank), (*batch, rank, n)
 
 
-def solve_shape(x_shape: Shape, y_shape: Shape) -> Shape:
-    return (*broadcast_shapes("solve", [x_shape[:-2], y_shape[:-2]]), *y_shape[-2:])
+def tall_qr_rule(g_q, g_r, q, r):
+    """What the gradients of q and a square r say of their product."""
+    inner = matmul(r, matrix_transpose(g_r)) - matmul(matrix_transpose(g_q), q)
+    both = g_q + matmul(q, mirrored(inner))
+    return matrix_transpose(solve_triangular(r, matrix_transpose(both), upper=True, unit=False))
 
 
-def solve_batch(size: int, batched: tuple[bool, ...], x, y):
-    """One matrix that all examples share is taken apart once, for all columns together."""
-    if batched[0] or len(x.shape) > 2:
-        return solve(*lined_up(batched, (x, y)))
-    rank = len(y.shape)
-    order = (rank - 2, *range(rank - 2), rank - 1)
-    turned = permute_dims(y, axes=order)
-    rows = y.shape[-2]
-    columns = math.prod(y.shape[:-2]) * y.shape[-1]
-    out = solve(x, reshape(turned, shape=(rows, columns)))
-    return permute_dims(reshape(out, shape=turned.shape), axes=inverse(order))
+def qr_rule(g_q, g_r, q, r, x_shape: Shape):
+    m, n = x_shape[-2:]
+    if q.shape[-1] > n:
+        g_q, q = without_rest(g_q, q, n, f"qr: columns of a complete Q after the first {n}")
+        g_r, r = rows(g_r, 0, n), rows(r, 0, n)
+    if m >= n:
+        return tall_qr_rule(g_q, g_r, q, r)
+    # The columns after the first m are q times their part of r.
+    right, g_right = columns(r, m, n), columns(g_r, m, n)
+    g_q = g_q + matmul(matmul(q, right), matrix_transpose(g_right))
+    left = tall_qr_rule(g_q, columns(g_r, 0, m), q, columns(r, 0, m))
+    return concat(left, matmul(q, g_right), axis=len(x_shape) - 1)
 
 
-svd = op.other(
-    "svd",
-    "Singular values, largest first, and vectors.",
-    inputs="x",
-    outputs="u s vh",
-    attrs="full_matrices real",
-    dtype="x real x",
-    shape=svd_shape,
+qr = op.other(
+    "qr",
+    "Orthonormal columns, and an upper triangle; `complete`: all columns.",
+    outputs="q r",
+    attrs="complete",
+    shape=qr_shape,
     batch="leading",
-    differentiable=False,
+    x=qr_rule,
 )
+
+
+# Values without vectors.
+
 svdvals = op.other(
     "svdvals",
     "Singular values, largest first.",
     inputs="x",
     real_valued=True,
     shape=lambda x_shape: (*x_shape[:-2], min(x_shape[-2:])),
-    batch="leading",
-    differentiable=False,
-)
-eigh = op.other(
-    "eigh",
-    "Eigenvalues of Hermitian matrices, smallest first, and eigenvectors.",
-    inputs="x",
-    outputs="values vectors",
-    attrs="real",
-    dtype="real x",
-    shape=lambda x_shape: (x_shape[:-1], x_shape),
     batch="leading",
     differentiable=False,
 )
@@ -81,6 +135,10 @@ eigvalsh = op.other(
     batch="leading",
     differentiable=False,
 )
+
+
+# Matrices that aren't symmetric.
+
 eig = op.other(
     "eig",
     "Eigenvalues and eigenvectors, complex.",
@@ -102,57 +160,31 @@ eigvals = op.other(
     batch="leading",
     differentiable=False,
 )
-qr = op.other(
-    "qr",
-    "Orthonormal columns, and an upper triangle; `complete`: all columns.",
-    inputs="x",
-    outputs="q r",
-    attrs="complete",
-    shape=qr_shape,
-    batch="leading",
-    differentiable=False,
-)
-cholesky = op.other(
-    "cholesky",
-    "The triangle whose product with its adjoint is a positive definite matrix.",
-    inputs="x",
-    attrs="upper",
+
+
+# The exponential.
+
+
+def expm_rule(g, x):
+    """The exponential of [[y, g], [0, y]], y = xᵀ, has the derivative in the direction g above.
+
+    g is scaled, so that it has no part in how the exponential is computed.
+    """
+    with no_grad():
+        size = max_(absolute(g), axis=(len(g.shape) - 2, len(g.shape) - 1), keepdims=True)
+        size = where(equal(size, 0), 1, size)
+    n, y = x.shape[-1], matrix_transpose(x)
+    zero = full(shape=x.shape, value=0, dtype=x.data.dtype, device=x.device)
+    last = len(x.shape) - 1
+    above, below = concat(y, g / size, axis=last), concat(zero, y, axis=last)
+    whole = expm(concat(above, below, axis=last - 1))
+    return columns(rows(whole, 0, n), n, 2 * n) * size
+
+
+expm = op.other(
+    "expm",
+    "The exponentials of square matrices.",
     shape=lambda x_shape: x_shape,
     batch="leading",
-    differentiable=False,
-)
-inv = op.other(
-    "inv",
-    "Inverse matrices.",
-    inputs="x",
-    shape=lambda x_shape: x_shape,
-    batch="leading",
-    differentiable=False,
-)
-det = op.other(
-    "det",
-    "Determinants.",
-    inputs="x",
-    shape=lambda x_shape: x_shape[:-2],
-    batch="leading",
-    differentiable=False,
-)
-slogdet = op.other(
-    "slogdet",
-    "Signs of determinants, and logarithms of their absolute values.",
-    inputs="x",
-    outputs="sign logabsdet",
-    attrs="real",
-    dtype="x real",
-    shape=lambda x_shape: (x_shape[:-2], x_shape[:-2]),
-    batch="leading",
-    differentiable=False,
-)
-solve = op.other(
-    "solve",
-    "What the matrices x take to the matrices y; batch axes broadcast.",
-    inputs="x y",
-    shape=solve_shape,
-    batch=solve_batch,
-    differentiable=False,
+    x=expm_rule,
 )

@@ -20,8 +20,8 @@ from .table import KERNELS as NUMPY
 
 # Modules that enter their functions into KERNELS.
 SOURCES = (
-    "creation elementwise erf factorizations fourier gamma indexing losses movement normalization "
-    "reductions sorting threefry windows"
+    "creation elementwise erf expm factorizations fourier gamma indexing losses movement "
+    "normalization reductions solving sorting threefry triangles windows"
 )
 for source in SOURCES.split():
     importlib.import_module(f".{source}", __name__)

@@ -33,6 +33,7 @@ MODULES = (
     ("fast.movement", LEAST, "reshape concat pad place"),
     ("fast.convolution", 1 << 10, "conv conv_input conv_weight"),
     ("fast.running", 1 << 8, "cumulative_sum cumulative_prod recurrence"),
+    ("fast.lapack", 0, "cholesky inv lu lu_solve slogdet solve_triangular"),
 )
 
 
@@ -134,12 +135,14 @@ def from_module(name: str, small: Callable, module: str, least: int) -> Callable
 
 def product(small: Callable) -> Callable:
     """Matrix products, of which small ones are many."""
-    fast = None
+    fast, times = None, binary("multiply", np.multiply)
 
     def call(x, y):
         nonlocal fast
         if x.size + y.size < LEAST_FACTORS:
             return small(x, y)
+        if x.shape[-1] == 1 == y.shape[-2] and x.ndim > 1:  # nothing is summed
+            return times(x, y)
         if fast is None:
             fast = found("fast.matmul", "matmul", small)
         return fast(x, y)

@@ -5,10 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import ArgumentError
-from .table import KERNELS
+from ..._errors import ArgumentError, GradientError
+from .table import KERNELS, kernel
 
-KERNELS["det"] = np.linalg.det
+
+def which(x: np.ndarray, index: tuple) -> str:
+    """A matrix in an array of them."""
+    return f"matrix {tuple(map(int, index))} in a tensor" if index else "the matrix"
+
+
+def refusal(name: str, x: np.ndarray, index: tuple, complaint: str) -> ArgumentError:
+    return ArgumentError(f"{name}: {which(x, index)} of shape {x.shape} {complaint}")
 
 
 def refused(name: str, test: Callable, complaint: str, x: np.ndarray) -> ArgumentError:
@@ -17,8 +24,7 @@ def refused(name: str, test: Callable, complaint: str, x: np.ndarray) -> Argumen
         try:
             test(x[index])
         except np.linalg.LinAlgError:
-            which = f"matrix {index} in a tensor" if index else "the matrix"
-            return ArgumentError(f"{name}: {which} of shape {x.shape} {complaint}")
+            return refusal(name, x, index, complaint)
     return ArgumentError(f"{name}: a matrix in a tensor of shape {x.shape} {complaint}")
 
 
@@ -26,22 +32,20 @@ def refusing(test: Callable, complaint: str) -> Callable:
     """Enter a function into the table, with what to say of a matrix that LAPACK refuses."""
 
     def enter(function: Callable) -> Callable:
-        def kernel(x: np.ndarray, *inputs: np.ndarray, **attrs: Any) -> Any:
+        def call(x: np.ndarray, *inputs: np.ndarray, **attrs: Any) -> Any:
             try:
                 return function(x, *inputs, **attrs)
             except np.linalg.LinAlgError:
                 raise refused(function.__name__, test, complaint, x) from None
 
-        KERNELS[function.__name__] = kernel
-        return kernel
+        KERNELS[function.__name__] = call
+        return call
 
     return enter
 
 
 not_finite = "has no singular values that could be found: are there NaNs or infinities in it?"
 no_eigenvalues = "has no eigenvalues that could be found: are there NaNs or infinities in it?"
-singular = "is singular; ad.linalg.pinv gives its pseudo-inverse"
-not_definite = "isn't positive definite"
 
 
 @refusing(np.linalg.svdvals, not_finite)
@@ -82,22 +86,47 @@ def qr(x, *, complete):
     return tuple(np.linalg.qr(x, "complete" if complete else "reduced"))
 
 
-@refusing(np.linalg.cholesky, not_definite)
-def cholesky(x, *, upper):
-    return np.linalg.cholesky(x, upper=upper)
+@kernel
+def cholesky(x: np.ndarray) -> np.ndarray:
+    try:
+        return np.linalg.cholesky(x)
+    except np.linalg.LinAlgError:
+        raise not_definite(x) from None
 
 
-@refusing(np.linalg.inv, singular)
-def inv(x):
-    return np.linalg.inv(x)
+def not_definite(x: np.ndarray) -> ArgumentError:
+    """The error of the first matrix that isn't positive definite."""
+    orders = ((index, failing_minor(x[index])) for index in np.ndindex(*x.shape[:-2]))
+    index, order = next(((index, order) for index, order in orders if order), ((), 0))
+    return refusal("cholesky", x, index, not_definite_from(order))
 
 
-@refusing(np.linalg.slogdet, "has no determinant that could be found")
-def slogdet(x, *, real):
-    sign, logarithm = np.linalg.slogdet(x)
-    return sign, logarithm.astype(real, copy=False)
+def not_definite_from(order: int) -> str:
+    return (
+        f"isn't positive definite: its leading minor of order {order} isn't; add a small multiple "
+        "of the identity if it should be"
+    )
 
 
-@refusing(np.linalg.inv, singular)
-def solve(x, y):
-    return np.linalg.solve(x, y)
+def failing_minor(x: np.ndarray) -> int:
+    """The order of the first leading minor that isn't positive definite, or 0."""
+    low, high = 0, len(x) + 1  # the first is, or is empty; the last isn't, or isn't there
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            np.linalg.cholesky(x[:middle, :middle])
+            low = middle
+        except np.linalg.LinAlgError:
+            high = middle
+    return high if high <= len(x) else 0
+
+
+@kernel
+def gauge(x: np.ndarray, free: np.ndarray, scale: np.ndarray, *, asked: str) -> np.ndarray:
+    def largest(y: np.ndarray) -> np.ndarray:
+        return np.abs(y).max((-2, -1), initial=0)
+
+    limit = np.sqrt(np.finfo(x.dtype).eps) * largest(scale)
+    if np.any(largest(free) > limit):
+        raise GradientError(asked)
+    return x

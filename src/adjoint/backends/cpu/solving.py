@@ -1,0 +1,134 @@
+"""Linear equations, inverses and determinants by NumPy's LAPACK."""
+
+import numpy as np
+
+from ..._errors import ArgumentError
+from .factorizations import refusal, refused
+from .table import KERNELS, kernel
+
+KERNELS["det"] = np.linalg.det
+
+SINGULAR = "is singular; ad.linalg.pinv gives its pseudo-inverse, ad.linalg.lstsq solves with it"
+
+
+def singular(name: str, x: np.ndarray) -> ArgumentError:
+    return refused(name, np.linalg.inv, SINGULAR, x)
+
+
+@kernel
+def lu(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """NumPy has no function for it: nothing is done, and pivots of 0 say so."""
+    return x, np.zeros(x.shape[:-1], np.int64)
+
+
+@kernel
+def lu_solve(x, factors, pivots, y, *, transposed: bool, asked: str) -> np.ndarray:
+    try:
+        return np.linalg.solve(x.swapaxes(-1, -2) if transposed else x, y)
+    except np.linalg.LinAlgError:
+        raise singular(asked, x) from None
+
+
+@kernel
+def inv(x: np.ndarray) -> np.ndarray:
+    try:
+        return np.linalg.inv(x)
+    except np.linalg.LinAlgError:
+        raise singular("inv", x) from None
+
+
+@kernel
+def slogdet(x: np.ndarray, *, real: np.dtype) -> tuple:
+    sign, logarithm = np.linalg.slogdet(x)
+    return np.asarray(sign), np.asarray(logarithm).astype(real, copy=False), *lu(x)
+
+
+def check_diagonal(x: np.ndarray) -> None:
+    """Triangles are singular if, and only if, there is a 0 on the diagonal."""
+    zeros = np.argwhere(np.diagonal(x, 0, -2, -1) == 0)
+    if len(zeros):
+        *index, place = zeros[0].tolist()
+        complaint = f"is singular: element {place} of its diagonal is 0"
+        raise refusal("solve_triangular", x, tuple(index), complaint)
+
+
+@kernel
+def solve_triangular(x: np.ndarray, y: np.ndarray, *, upper: bool, unit: bool) -> np.ndarray:
+    x = KERNELS["triangle"](x, k=0, upper=upper)
+    if unit:
+        np.einsum("...ii->...i", x)[...] = 1
+    else:
+        check_diagonal(x)
+    return np.linalg.solve(x, y)
+
+
+# Cofactors. Where a matrix is far from singular they are its determinant times the transposed
+# inverse. Else it is x = u @ diag(s) @ vh, and they are those of the diagonal, in these directions.
+
+WELL_CONDITIONED = 1e3  # as an estimate of how much rounding errors grow
+
+
+def inverses(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Inverses of the matrices that have one which is precise, and which have not."""
+    try:
+        inverse = np.linalg.inv(x)
+    except np.linalg.LinAlgError:
+        return np.zeros_like(x), np.ones(x.shape[:-2], bool)
+    grown = np.abs(x).sum(-1).max(-1, initial=0) * np.abs(inverse).sum(-1).max(-1, initial=0)
+    return inverse, ~(grown < WELL_CONDITIONED)
+
+
+@kernel
+def cofactors(x: np.ndarray) -> np.ndarray:
+    inverse, others = inverses(x)
+    out = np.linalg.det(x)[..., None, None] * inverse.swapaxes(-1, -2)
+    if others.any():
+        u, s, vh, sign = directions(x[others])
+        out[others] = sign * (u * products(s, 1)[..., None, :]) @ vh
+    return out
+
+
+@kernel
+def cofactors_change(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    inverse, others = inverses(x)
+    along = inverse @ y
+    traces = np.trace(along, axis1=-2, axis2=-1)[..., None, None]
+    change = traces * inverse - along @ inverse
+    out = np.linalg.det(x)[..., None, None] * change.swapaxes(-1, -2)
+    if others.any():
+        u, s, vh, sign = directions(x[others])
+        inner = u.swapaxes(-1, -2) @ y[others] @ vh.swapaxes(-1, -2)
+        pairs = products(s, 2)
+        diagonal = np.einsum("...ij,...jj->...i", pairs, inner)
+        changed = -pairs * inner.swapaxes(-1, -2)
+        np.einsum("...ii->...i", changed)[...] += diagonal
+        out[others] = sign * u @ changed @ vh
+    return out
+
+
+def directions(x: np.ndarray) -> tuple[np.ndarray, ...]:
+    u, s, vh = np.linalg.svd(x)
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    return u, s, vh, np.round(sign)[..., None, None]
+
+
+def products(s: np.ndarray, left_out: int) -> np.ndarray:
+    """The products of all numbers of a row but one, or but two, of which 0 is for the same one."""
+    n = s.shape[-1]
+    out = np.zeros((*s.shape[:-1], *(n,) * left_out), s.dtype)
+    if left_out == 1:
+        for i in range(n):
+            out[..., i] = np.delete(s, i, -1).prod(-1)
+        return out
+    for i in range(n):
+        for j in range(i):
+            out[..., i, j] = out[..., j, i] = np.delete(s, [i, j], -1).prod(-1)
+    return out
+
+
+@kernel
+def least_squares(x, u, s, vh, y, *, transposed: bool) -> np.ndarray:
+    u_adjoint, v = u.conj().swapaxes(-1, -2), vh.conj().swapaxes(-1, -2)
+    if transposed:
+        return (u * s[..., None, :]) @ (vh @ y)
+    return (v * s[..., None, :]) @ (u_adjoint @ y)

@@ -1,0 +1,68 @@
+"""What the functions of this package check and share."""
+
+from typing import Any
+
+import numpy as np
+
+from .._dtypes import REAL_PART, as_numpy, float16
+from .._errors import DTypeError, ShapeError
+from .._modes import is_grad_enabled
+from .._tensor import Tensor
+from ..functions._arguments import as_tensor
+from ..functions.contractions import conjugated
+from ..functions.shapes import matrix_transpose
+from ..primitives.triangles import symmetrized
+
+
+def matrices(function: str, x: Any) -> Tensor:
+    x = as_tensor(function, x)
+    if x.ndim < 2:
+        raise ShapeError(
+            f"{function}: matrices are needed, with at least 2 axes; shape is {x.shape}"
+        )
+    return x
+
+
+def factorizable(function: str, x: Any) -> Tensor:
+    """Matrices of a dtype that LAPACK knows."""
+    x = matrices(function, x)
+    if x.data.dtype.kind not in "fc" or x.data.dtype == float16.dtype:
+        raise DTypeError(
+            f"{function}: float32, float64, complex64 or complex128 is needed, got {x.dtype.name}; "
+            "cast it with ad.astype"
+        )
+    return x
+
+
+def square_matrices(function: str, x: Any) -> Tensor:
+    x = matrices(function, x)
+    if x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"{function}: square matrices are needed, shape is {x.shape}")
+    return x
+
+
+def regular(function: str, x: Any) -> Tensor:
+    """Square matrices of a dtype that LAPACK knows."""
+    return square_matrices(function, factorizable(function, x))
+
+
+def hermitian(function: str, x: Any) -> Tensor:
+    """The Hermitian part of square matrices."""
+    return symmetrized(regular(function, x))
+
+
+def is_differentiated(x: Tensor) -> bool:
+    return x.requires_grad and is_grad_enabled()
+
+
+def adjoint(x: Tensor) -> Tensor:
+    return conjugated(matrix_transpose(x))
+
+
+def real_of(x: Tensor) -> np.dtype:
+    dtype = x.data.dtype
+    return REAL_PART[dtype] if dtype.kind == "c" else dtype
+
+
+def complex_of(x: Tensor) -> np.dtype:
+    return as_numpy(np.result_type(x.data.dtype, np.complex64))

@@ -1,0 +1,183 @@
+"""Quotients by differences of values, also where values are equal.
+
+The gradient of eigenvectors has quotients: what a function says of a rotation of two of them, over
+the difference of their values. Where these are equal any rotation of their vectors is as good. A
+function that doesn't depend on the choice says nothing of the rotation, so the quotient is 0 / 0.
+What it stands for is a limit: that of values which move apart while the vectors stay. By l'Hôpital
+it is the quotient of derivatives in such a direction. So gradients are differentiated here, and the
+engine is asked to record them: see `needs_graph` in `adjoint.op`. There is no such way to the next
+order: who asks for it is told so.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import backends, op
+from .._errors import GradientError
+from .._lookahead import leading_to, reachable
+from .._modes import is_grad_enabled, no_grad
+from .._node import Leaf, Node
+from .._reverse import propagate
+from .._tensor import Tensor, wrap
+from .._variables import filled, ignore
+from ..primitives.conversions import cast
+from ..primitives.creation import arange
+from ..primitives.elementwise import abs as absolute
+from ..primitives.elementwise import equal, less_equal, maximum, where
+from ..primitives.factorizations import gauge
+from ..primitives.reductions import any_, max_
+
+Linear = Callable[..., Tensor]
+
+
+def tolerance(dtype: np.dtype) -> float:
+    """How far apart values of about 1 are that count as equal.
+
+    Rounding errors in a quotient grow as values come closer: here they cost two thirds of the
+    digits. Values that are equal but for rounding errors are a lot closer.
+    """
+    return float(np.finfo(dtype).eps) ** (2 / 3)
+
+
+def are_close(values: Tensor, least: Tensor | None = None) -> bool:
+    """Whether two neighbours among sorted values count as equal, or `least` as 0."""
+    host = as_host(values)
+    if host is None or not host.shape[-1]:
+        return False
+    limit = tolerance(host.dtype) * np.abs(host).max(-1, keepdims=True)
+    close = bool((np.abs(np.diff(host)) <= limit).any())
+    return close or (least is not None and bool((as_host(least) <= limit[..., 0]).any()))
+
+
+def as_host(x: Tensor) -> np.ndarray | None:
+    """The values of a tensor; None in a trace, where it has none."""
+    backend = backends.LOADED.get(type(x.data))
+    return None if backend is None else backend.to_numpy(x.data)
+
+
+def refuse_second_order(g: Tensor, asked: str) -> Tensor:
+    raise GradientError(
+        f"{asked}: second derivatives, where values are equal, can't be had of functions that use "
+        "the vectors; first derivatives can"
+    )
+
+
+# A value that depends on others in a way that isn't known.
+first_order_only = op.other(
+    "first_order_only",
+    "x, whose derivative with respect to `values` isn't known.",
+    inputs="x values",
+    attrs="asked",
+    shape=lambda x_shape: x_shape,
+    batch="leading",
+    forward=lambda x, values, *, asked: x,
+    values=refuse_second_order,
+)
+
+
+class Quotients:
+    """Quotients whose numerators are linear in the gradients `gs` of vectors, and denominators in
+    the `values`; `asked` is what they are computed for."""
+
+    def __init__(self, gs: Sequence[Tensor], values: Tensor, asked: str) -> None:
+        self.gs = gs
+        self.values = values
+        self.asked = asked
+        with no_grad():
+            last = (values.ndim - 1,)
+            size = max_(absolute(values), axis=last, keepdims=True)
+            self.size = where(equal(size, 0), 1, size)[..., None]
+
+    def __call__(self, numerator: Linear, denominator: Linear) -> Tensor:
+        """`denominator` is given the values and about how large they are."""
+        above, below = numerator(*self.gs), denominator(self.values, self.size)
+        with no_grad():
+            close = less_equal(absolute(below), self.size * tolerance(below.data.dtype))
+            anywhere = as_host(any_(close, axis=tuple(range(close.ndim)), keepdims=False))
+        out = above / where(close, 1, below)
+        if anywhere is None:
+            return self.apart(out, close)
+        return self.with_limits(out, above, close, numerator, denominator) if anywhere else out
+
+    def apart(self, out: Tensor, close: Tensor) -> Tensor:
+        """The quotients, if it turns out that no values are equal."""
+        pairs = cast(close, dtype=out.data.dtype)
+        reason = f"{self.asked}: there are equal values, which a trace can't differentiate"
+        return gauge(out, pairs, pairs * 0, asked=reason)
+
+    def with_limits(
+        self, out: Tensor, above: Tensor, close: Tensor, numerator: Linear, denominator: Linear
+    ) -> Tensor:
+        reason = (
+            f"{self.asked}: values are equal, and the function depends on the choice of vectors"
+        )
+        out = gauge(out, where(close, above, 0), largest(self.gs), asked=reason)
+        changes = self.changes
+        with no_grad():
+            below = denominator(self.direction, filled(self.size, 1))
+            limit = numerator(*changes) / where(close, below, 1)
+        limit = first_order_only(limit, self.values, asked=self.asked)
+        return where(close, limit, out)
+
+    @property
+    def direction(self) -> Tensor:
+        """A way to move the values apart from each other, and from 0."""
+        n, dtype = self.values.shape[-1], self.values.data.dtype
+        return arange(start=1, stop=n + 1, step=1, dtype=dtype, device=self.values.device)
+
+    @functools.cached_property
+    def changes(self) -> list[Tensor]:
+        """How the gradients change as the values move; the vectors stay."""
+        if not is_grad_enabled():
+            raise GradientError(
+                f"{self.asked}: values are equal in what a checkpoint recomputed; pass "
+                "create_graph=True to backward, or keep it out of the checkpoint"
+            )
+        recorded = [g for g in self.gs if g.node is not None]
+        probes = [variable(filled(g, 0)) for g in recorded]
+        (inner,) = pulled_back(recorded, probes, [self.values], create_graph=True)
+        changed: list[Any] = [None] * len(probes)
+        if inner is not None and inner.node is not None:
+            along = filled(self.values, 1) * self.direction
+            changed = pulled_back([inner], [along], probes, create_graph=False)
+        found = iter(changed)
+        out = [None if g.node is None else next(found) for g in self.gs]
+        return [filled(g, 0) if x is None else x for g, x in zip(self.gs, out, strict=True)]
+
+
+def largest(gs: Sequence[Tensor]) -> Tensor:
+    """The largest absolute value in matrices, as matrices of one element."""
+    axes = (gs[0].ndim - 2, gs[0].ndim - 1)
+    return functools.reduce(maximum, [max_(absolute(g), axis=axes, keepdims=True) for g in gs])
+
+
+def variable(x: Tensor) -> Tensor:
+    x.node = Leaf(x)
+    return x
+
+
+def pulled_back(
+    outputs: list[Tensor], gs: list[Tensor], inputs: list[Tensor], create_graph: bool
+) -> list[Tensor | None]:
+    """What gradients of outputs say of inputs. No hook is run, and nothing released."""
+    targets: list[Any] = [x.node for x in inputs]
+    seeds: list[tuple[Any, Any]] = [
+        (x.node, g if create_graph else g.data) for x, g in zip(outputs, gs, strict=True)
+    ]
+    found: dict[Node, Any] = {}
+    if seeds:
+        propagate(
+            seeds,
+            ignore,
+            create_graph=create_graph,
+            retain_graph=True,
+            watch=frozenset(targets),
+            watched=found.__setitem__,
+            only=leading_to(reachable(node for node, _ in seeds), targets),
+            hooks=False,
+        )
+    out = [found.get(node) for node in targets]
+    return [g if g is None or isinstance(g, Tensor) else wrap(g) for g in out]

@@ -1,0 +1,243 @@
+"""Systems of linear equations, inverses and determinants, in the last two axes.
+
+A matrix is taken apart once. Ops that use its parts take the matrix too: not to read it, but as
+what is differentiated. So their rules, which use the same parts again, hold in every order.
+"""
+
+import math
+
+from .. import op
+from .._shapes import Shape
+from .contractions import matmul
+from .creation import eye
+from .reductions import broadcast_to, repeated
+from .shapes import inverse, matrix_transpose, permute_dims, reshape
+from .triangles import triangle
+
+# Right sides.
+
+
+class Columns:
+    """Matrices y with some of their leading axes laid beside each other, as more columns."""
+
+    def __init__(self, y, axes: Shape) -> None:
+        rank = len(y.shape)
+        kept = [k for k in range(rank - 2) if k not in axes]
+        self.order = (*kept, rank - 2, *axes, rank - 1)
+        turned = permute_dims(y, axes=self.order)
+        self.shape = turned.shape
+        rows = turned.shape[: len(kept) + 1]
+        self.matrices = reshape(turned, shape=(*rows, math.prod(turned.shape[len(rows) :])))
+
+    def restored(self, out):
+        """What was computed of the columns, as y was."""
+        rows = out.shape[-2]
+        shape = list(self.shape)
+        shape[len(out.shape) - 2] = rows
+        return permute_dims(reshape(out, shape=tuple(shape)), axes=inverse(self.order))
+
+
+def by_columns(call, size: int, batched: tuple[bool, ...], inputs: tuple):
+    """A batch of right sides, the last of the inputs: columns, if all examples share the rest."""
+    if any(batched[:-1]):
+        pairs = zip(inputs, batched, strict=True)
+        return call(*(x if one else repeated(x, size) for x, one in pairs))
+    columns = Columns(inputs[-1], (0,))
+    return columns.restored(call(*inputs[:-1], columns.matrices))
+
+
+def identity_like(x):
+    """Identity matrices of the shape of x."""
+    n = x.shape[-1]
+    one = eye(rows=n, columns=n, k=0, dtype=x.data.dtype, device=x.device)
+    return broadcast_to(one, shape=x.shape) if len(x.shape) > 2 else one
+
+
+# LU.
+
+
+def lu_solve_batch(size: int, batched: tuple[bool, ...], *inputs, **attrs):
+    return by_columns(lambda *given: lu_solve(*given, **attrs), size, batched, inputs)
+
+
+def lu_solve_vjp(g, x, factors, pivots, out, needs, transposed: bool, asked: str):
+    back = lu_solve(x, factors, pivots, g, transposed=not transposed, asked=asked)
+    left, right = (out, back) if transposed else (back, out)
+    x_part = -matmul(left, matrix_transpose(right)) if needs[0] else None
+    return x_part, None, None, back
+
+
+lu = op.other(
+    "lu",
+    "What `lu_solve` needs of square matrices, and only it understands.",
+    inputs="x",
+    outputs="factors pivots",
+    dtype="x int64",
+    shape=lambda x_shape: (x_shape, x_shape[:-1]),
+    batch="leading",
+    differentiable=False,
+)
+lu_solve = op.other(
+    "lu_solve",
+    "What the matrices x, or their transposes, take to y. `asked`: who says that one is singular.",
+    inputs="x factors pivots y",
+    attrs="transposed asked",
+    promotes="x y",
+    dtype="y",
+    shape=lambda y_shape: y_shape,
+    batch=lu_solve_batch,
+    vjp=lu_solve_vjp,
+)
+inv = op.other(
+    "inv",
+    "Inverse matrices.",
+    shape=lambda x_shape: x_shape,
+    batch="leading",
+    x=lambda g, out: -matmul(matmul(matrix_transpose(out), g), matrix_transpose(out)),
+)
+
+
+# Triangles.
+
+
+def solve_triangular_batch(size: int, batched: tuple[bool, ...], *inputs, **attrs):
+    return by_columns(lambda *given: solve_triangular(*given, **attrs), size, batched, inputs)
+
+
+def solve_triangular_vjp(g, x, out, needs, upper: bool, unit: bool):
+    back = solve_triangular(matrix_transpose(x), g, upper=not upper, unit=unit)
+    if not needs[0]:
+        return None, back
+    whole = matmul(back, matrix_transpose(out))
+    offset = (1 if upper else -1) if unit else 0
+    return -triangle(whole, k=offset, upper=upper), back
+
+
+solve_triangular = op.other(
+    "solve_triangular",
+    "What triangular matrices x take to y. `unit`: their diagonals are taken to be ones.",
+    inputs="x y",
+    attrs="upper unit",
+    shape=lambda y_shape: y_shape,
+    batch=solve_triangular_batch,
+    vjp=solve_triangular_vjp,
+)
+
+
+# Determinants.
+
+
+def scaled(g, x):
+    """Numbers times matrices."""
+    return reshape(g, shape=(*g.shape, 1, 1)) * x
+
+
+def total(x, y):
+    """The sums of the products of the elements of matrices, as matrices of one element."""
+    *batch, rows, columns = x.shape
+    flat = (*batch, 1, rows * columns)
+    return matmul(reshape(x, shape=flat), matrix_transpose(reshape(y, shape=flat)))
+
+
+def third_derivative(g, x, y):
+    """What the change of a determinant's cofactors by y, times g, says of x.
+
+    With z = inv(x), a = z g and b = z y it is the transpose of
+    det(x) (ab + ba - tr(a) b - tr(b) a + tr(a) tr(b) - tr(ab)) z. So it isn't known of singular
+    matrices: `inv` refuses them.
+    """
+    z = inv(x)
+    a, b = matmul(z, g), matmul(z, y)
+    tr_a, tr_b = total(matrix_transpose(z), g), total(matrix_transpose(z), y)
+    tr_ab = total(a, matrix_transpose(b))
+    products = matmul(a, b) + matmul(b, a) - tr_a * b - tr_b * a
+    whole = products + (tr_a * tr_b - tr_ab) * identity_like(x)
+    return scaled(det(x), matrix_transpose(matmul(whole, z)))
+
+
+det = op.other(
+    "det",
+    "Determinants.",
+    shape=lambda x_shape: x_shape[:-2],
+    batch="leading",
+    x=lambda g, x: scaled(g, cofactors(x)),
+)
+cofactors = op.other(
+    "cofactors",
+    "The derivatives of determinants, of singular matrices too.",
+    shape=lambda x_shape: x_shape,
+    batch="leading",
+    x=lambda g, x: cofactors_change(x, g),
+)
+cofactors_change = op.other(
+    "cofactors_change",
+    "The derivatives of cofactors in the direction y; so are those of their products with y.",
+    inputs="x y",
+    shape=lambda x_shape: x_shape,
+    batch="leading",
+    x=third_derivative,
+    y=lambda g, x: cofactors_change(x, g),
+)
+
+
+def slogdet_rule(g_logabsdet, x, factors, pivots):
+    one = identity_like(x)
+    transposed = lu_solve(
+        x, factors, pivots, one, transposed=True, asked="slogdet, for its gradient"
+    )
+    return scaled(g_logabsdet, transposed)
+
+
+slogdet = op.other(
+    "slogdet",
+    "Signs of determinants, and logarithms of their absolute values.",
+    inputs="x",
+    outputs="sign logabsdet",
+    aux="factors pivots",
+    attrs="real",
+    dtype="x real x int64",
+    shape=lambda x_shape: (x_shape[:-2], x_shape[:-2], x_shape, x_shape[:-1]),
+    batch="leading",
+    x=slogdet_rule,
+)
+
+
+# Least squares.
+
+
+def least_squares_batch(size: int, batched: tuple[bool, ...], *inputs, **attrs):
+    return by_columns(lambda *given: least_squares(*given, **attrs), size, batched, inputs)
+
+
+def least_squares_vjp(g, x, u, s, vh, y, out, needs, transposed: bool):
+    """With z the pseudo-inverse of x: dz = z zᵀ dxᵀ (1 - x z) + (1 - z x) dxᵀ zᵀ z - z dx z."""
+    back = least_squares(x, u, s, vh, g, transposed=not transposed)
+    if not needs[0]:
+        return None, None, None, None, back
+    turned = matrix_transpose(x) if transposed else x
+    missed = y - matmul(turned, out)
+    unseen = g - matmul(matrix_transpose(turned), back)
+    again = least_squares(x, u, s, vh, back, transposed=transposed)
+    across = least_squares(x, u, s, vh, out, transposed=not transposed)
+    change = (
+        matmul(missed, matrix_transpose(again))
+        + matmul(across, matrix_transpose(unseen))
+        - matmul(back, matrix_transpose(out))
+    )
+    return matrix_transpose(change) if transposed else change, None, None, None, back
+
+
+least_squares = op.other(
+    "least_squares",
+    "The pseudo-inverses of x = u @ diag(1 / s) @ vh, or their transposes, times y. An s that is 0 "
+    "stands for a singular value that counts as 0.",
+    inputs="x u s vh y",
+    attrs="transposed",
+    shape=lambda x_shape, y_shape, transposed: (
+        *y_shape[:-2],
+        x_shape[-2] if transposed else x_shape[-1],
+        y_shape[-1],
+    ),
+    batch=least_squares_batch,
+    vjp=least_squares_vjp,
+)

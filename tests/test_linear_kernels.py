@@ -1,0 +1,186 @@
+"""Kernels of linear algebra against NumPy's table: sizes, batches, layouts, threads."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.backends.cpu import NUMPY, jit
+from adjoint.kernels.elimination import COLUMNS, MOST
+
+if not jit.available():
+    pytest.skip("kernels can't be compiled here", allow_module_level=True)
+
+from adjoint.backends.cpu.fast.lapack import FAST
+
+SIZES = (1, 2, 3, 5, 8, 13, MOST - 1, MOST, MOST + 1, 70)
+RIGHT_SIDES = (1, 2, 7, COLUMNS, COLUMNS + 1, 3 * COLUMNS + 5)
+BATCHES = ((), (1,), (5,), (2, 3))
+DTYPES = ("f4", "f8")
+sizes = pytest.mark.parametrize("n", SIZES)
+dtypes = pytest.mark.parametrize("dtype", DTYPES)
+
+
+def random(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def regular(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Matrices whose pivots aren't all on the diagonal, of a small condition number."""
+    q, _ = np.linalg.qr(random(shape, "f8"))
+    return (q * np.linspace(1, 2, shape[-1])).astype(dtype)
+
+
+def definite(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    x = regular(shape, "f8")
+    x = x @ x.swapaxes(-1, -2)
+    return ((x + x.swapaxes(-1, -2)) / 2).astype(dtype)
+
+
+def triangular(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Both triangles with a small condition number, for diagonals of 1, too."""
+    return (random(shape, dtype) / (2 * shape[-1]) + np.eye(shape[-1], dtype=dtype)).astype(dtype)
+
+
+def close(found: np.ndarray, expected: np.ndarray, n: int) -> None:
+    assert found.shape == expected.shape and found.dtype == expected.dtype
+    tolerance = 8 * (n + 2) * float(np.finfo(found.dtype).eps)
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def layouts(x: np.ndarray) -> list[np.ndarray]:
+    """The same matrices by rows, by columns, and with gaps between the elements."""
+    gaps = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)[..., ::2]
+    gaps[...] = x
+    by_columns = np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    return [x, by_columns, gaps]
+
+
+@sizes
+@dtypes
+def test_cholesky(n: int, dtype: str) -> None:
+    for batch in BATCHES:
+        x = definite((*batch, n, n), dtype)
+        for same in layouts(x):
+            found = FAST["cholesky"](same)
+            close(found, NUMPY["cholesky"](x), n)
+            assert (np.triu(found, 1) == 0).all()
+
+
+@sizes
+@dtypes
+def test_inverse_and_determinant(n: int, dtype: str) -> None:
+    for batch in BATCHES:
+        x = regular((*batch, n, n), dtype)
+        for same in layouts(x):
+            close(FAST["inv"](same), NUMPY["inv"](x), n)
+            found = FAST["slogdet"](same, real=x.dtype)[:2]
+            for one, other in zip(found, NUMPY["slogdet"](x, real=x.dtype)[:2], strict=True):
+                close(one, other, n)
+
+
+@sizes
+@dtypes
+@pytest.mark.parametrize("transposed", [False, True])
+def test_equations(n: int, dtype: str, transposed: bool) -> None:
+    attrs: dict[str, Any] = {"transposed": transposed, "asked": "solve"}
+    for batch in BATCHES:
+        x = regular((*batch, n, n), dtype)
+        for k in RIGHT_SIDES:
+            y = random((*batch, n, k), dtype, 1)
+            expected = NUMPY["lu_solve"](x, *NUMPY["lu"](x), y, **attrs)
+            for same, right in zip(layouts(x), layouts(y), strict=True):
+                close(FAST["lu_solve"](same, *FAST["lu"](same), right, **attrs), expected, n)
+
+
+@sizes
+@dtypes
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("unit", [False, True])
+def test_triangles(n: int, dtype: str, upper: bool, unit: bool) -> None:
+    for batch in BATCHES:
+        x = triangular((*batch, n, n), dtype)
+        for k in RIGHT_SIDES:
+            y = random((*batch, n, k), dtype, 1)
+            expected = NUMPY["solve_triangular"](x, y, upper=upper, unit=unit)
+            for same, right in zip(layouts(x), layouts(y), strict=True):
+                found = FAST["solve_triangular"](same, right, upper=upper, unit=unit)
+                close(found, expected, n)
+
+
+def test_what_is_beyond_a_triangle_isn_t_read() -> None:
+    for n in (4, MOST + 3):
+        x, y = triangular((n, n), "f8"), random((n, 2), "f8")
+        for upper in (False, True):
+            hidden = np.where(np.tri(n, k=-1 if upper else 0, dtype=bool) != upper, x, np.nan)
+            found = FAST["solve_triangular"](hidden, y, upper=upper, unit=False)
+            close(found, NUMPY["solve_triangular"](x, y, upper=upper, unit=False), n)
+
+
+@sizes
+def test_pivots_are_found_where_there_are_zeros(n: int) -> None:
+    """A permutation has nothing to eliminate, and zeros on the diagonal."""
+    x = np.eye(n)[np.random.default_rng(n).permutation(n)]
+    np.testing.assert_array_equal(FAST["inv"](x), x.T)
+    sign = FAST["slogdet"](x, real=x.dtype)[0]
+    assert sign == round(np.linalg.det(x))
+
+
+@pytest.mark.parametrize("n", [3, MOST + 3])
+def test_singular_matrices_are_found(n: int) -> None:
+    x = np.stack([np.eye(n), np.ones((n, n)), np.zeros((n, n))])
+    factors, pivots = FAST["lu"](x)
+    sign, logarithm = FAST["slogdet"](x, real=x.dtype)[:2]
+    assert sign.tolist() == [1, 0, 0] and logarithm.tolist() == [0, -np.inf, -np.inf]
+    with pytest.raises(ad.ArgumentError, match=r"solve: matrix \(1,\) in a tensor .* is singular"):
+        FAST["lu_solve"](x, factors, pivots, x, transposed=False, asked="solve")
+
+
+@pytest.mark.parametrize("n", [5, MOST + 5])
+def test_the_failing_minor_is_found(n: int) -> None:
+    for order in (1, 3, n):
+        x = np.stack([np.eye(n), np.eye(n)])
+        x[1, order - 1, order - 1] = -1
+        for cholesky in (FAST["cholesky"], NUMPY["cholesky"]):
+            with pytest.raises(ad.ArgumentError, match=rf"matrix \(1,\).*minor of order {order} "):
+                cholesky(x)
+
+
+@pytest.mark.parametrize("n", [4, MOST + 4])
+def test_nans_stay(n: int) -> None:
+    x = regular((n, n), "f8")
+    x[1, 2] = np.nan
+    assert np.isnan(FAST["inv"](x)).any()
+    assert np.isnan(FAST["slogdet"](x, real=x.dtype)[1])
+
+
+@pytest.fixture
+def threads():
+    former = ad.get_num_threads()
+    yield ad.set_num_threads
+    ad.set_num_threads(former)
+
+
+def test_results_don_t_depend_on_the_number_of_threads(threads: Callable) -> None:
+    x, y = regular((700, 8, 8), "f8"), random((700, 8, 3), "f8")
+
+    def results() -> list[np.ndarray]:
+        factors, pivots = FAST["lu"](x)
+        out = FAST["lu_solve"](x, factors, pivots, y, transposed=True, asked="solve")
+        triangle = FAST["solve_triangular"](x, y, upper=True, unit=True)
+        return [factors, pivots, out, triangle, FAST["cholesky"](definite(x.shape, "f8"))]
+
+    threads(1)
+    alone = results()
+    for n in (2, 3, 5):
+        threads(n)
+        for one, other in zip(results(), alone, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_outer_products_of_a_batch_are_products_of_elements() -> None:
+    x, y = random((500, 8, 1), "f8"), random((500, 1, 8), "f8")
+    found = ad.matmul(ad.asarray(x), ad.asarray(y))
+    np.testing.assert_array_equal(found.numpy(), x * y)
