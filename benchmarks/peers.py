@@ -28,6 +28,8 @@ LIMITS = {
     "conv2d_fwd": 1.0,
     "conv2d_fwd_bwd": 0.9,
     "transformer_step": 1.0,
+    "gp_likelihood": 1.0,
+    "solve_1000": 1.0,
     "rnn_100": 0.8,
     "embedding": 0.5,
     "softmax_8M": 0.5,

@@ -95,6 +95,14 @@ def cholesky(x: Any) -> Any:
     return triangle, triangle @ triangle.mT
 
 
+def gradient_of_cholesky(dout: Array, x: Array) -> Array:
+    """By the inverse, which Cholesky factors of so few rows can do with."""
+    x = np.tril(x).astype("f8")
+    z, inner = np.linalg.inv(x), x.swapaxes(-1, -2) @ dout
+    inner = np.tril(inner) + np.tril(inner, -1).swapaxes(-1, -2)
+    return z.swapaxes(-1, -2) @ inner @ z / 2
+
+
 def lu_solve(x: Any, y: Any, transposed: bool) -> Any:
     factors, pivots = CALLS["lu"](x)
     return CALLS["lu_solve"](x, factors, pivots, y, transposed=transposed, asked="solve")
@@ -197,6 +205,22 @@ sample(
     lambda x: (np.linalg.cholesky(x), x),
     *SQUARE,
     domains=(positive_definite,),
+)
+sample(
+    "cholesky_gradient",
+    lambda dout, x: CALLS["cholesky_gradient"](dout, CALLS["triangle"](x, k=0, upper=False)),
+    gradient_of_cholesky,
+    *((*case, *case) for case in SQUARE),
+    domains=(real, regular),
+)
+sample(
+    "cholesky_solve",
+    lambda x, y: CALLS["cholesky_solve"](x, y),
+    lambda x, y: np.linalg.solve(np.tril(x) @ np.tril(x).swapaxes(-1, -2), y),
+    ((3, 3), (3, 2)),
+    ((4, 2, 2), (4, 2, 3)),
+    ((0, 0), (0, 2)),
+    domains=(regular, real),
 )
 sample(
     "gauge",

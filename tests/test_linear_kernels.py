@@ -13,10 +13,10 @@ from adjoint.kernels.elimination import COLUMNS, MOST
 if not jit.available():
     pytest.skip("kernels can't be compiled here", allow_module_level=True)
 
-from adjoint.backends.cpu.fast.lapack import FAST
+from adjoint.backends.cpu.fast.equations import FAST
 
 SIZES = (1, 2, 3, 5, 8, 13, MOST - 1, MOST, MOST + 1, 70)
-RIGHT_SIDES = (1, 2, 7, COLUMNS, COLUMNS + 1, 3 * COLUMNS + 5)
+RIGHT_SIDES = (1, 2, 7, *COLUMNS.values(), COLUMNS["float"] + 1, 2 * COLUMNS["float"] + 5)
 BATCHES = ((), (1,), (5,), (2, 3))
 DTYPES = ("f4", "f8")
 sizes = pytest.mark.parametrize("n", SIZES)

@@ -121,6 +121,11 @@ def gp_likelihood(look: Look) -> Step:
     return gradient_step(loss, [log_scale], look)
 
 
+def solve_1000(look: Look) -> Step:
+    x, y = parameters(inputs.equations())
+    return gradient_step(lambda: ad.linalg.solve(x, y).sum(), [x, y], look)
+
+
 def rnn(look: Look) -> Step:
     given, *weights = inputs.rnn()
     x = ad.tensor(given)
@@ -217,6 +222,7 @@ WORKLOADS = [
     ("cnn_step", cnn_step),
     ("transformer_step", transformer_step),
     ("gp_likelihood", gp_likelihood),
+    ("solve_1000", solve_1000),
     ("rnn_100", rnn),
     ("embedding", embedding),
     ("mlp_hvp", mlp_hvp),

@@ -81,6 +81,15 @@ def transformer() -> tuple[np.ndarray, dict[str, np.ndarray]]:
     }
 
 
+def equations() -> list[np.ndarray]:
+    """A thousand matrices far from singular, and a right side for each."""
+    draws = Draws()
+    return [
+        draws.normal(1000, 8, 8) + 8 * np.eye(8, dtype=np.float32),
+        draws.normal(1000, 8, 1),
+    ]
+
+
 def gaussian_process() -> tuple[np.ndarray, np.ndarray, float]:
     """Points, values there, and the logarithm of the length scale; in float64."""
     draws = Draws()

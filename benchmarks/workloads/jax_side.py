@@ -135,6 +135,11 @@ def gp_likelihood(look: Look) -> Step:
     return gradient_step(look, loss, jnp.float64(start))
 
 
+def solve_1000(look: Look) -> Step:
+    x, y = tensors(inputs.equations())
+    return gradient_step(look, lambda given: jnp.linalg.solve(*given).sum(), (x, y))
+
+
 def rnn(look: Look) -> Step:
     x, *weights = inputs.rnn()
 
@@ -222,6 +227,7 @@ WORKLOADS = [
     ("cnn_step", cnn_step),
     ("transformer_step", transformer_step),
     ("gp_likelihood", gp_likelihood),
+    ("solve_1000", solve_1000),
     ("rnn_100", rnn),
     ("embedding", embedding),
     ("mlp_hvp", mlp_hvp),

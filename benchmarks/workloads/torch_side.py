@@ -120,6 +120,11 @@ def gp_likelihood(look: Look) -> Step:
     return gradient_step(loss, [log_scale], look)
 
 
+def solve_1000(look: Look) -> Step:
+    x, y = parameters(inputs.equations())
+    return gradient_step(lambda: torch.linalg.solve(x, y).sum(), [x, y], look)
+
+
 def rnn(look: Look) -> Step:
     given, *weights = inputs.rnn()
     x = torch.tensor(given)
@@ -216,6 +221,7 @@ WORKLOADS = [
     ("cnn_step", cnn_step),
     ("transformer_step", transformer_step),
     ("gp_likelihood", gp_likelihood),
+    ("solve_1000", solve_1000),
     ("rnn_100", rnn),
     ("embedding", embedding),
     ("mlp_hvp", mlp_hvp),

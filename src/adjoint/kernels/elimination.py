@@ -1,17 +1,20 @@
-"""Small matrices taken apart, and equations solved with the parts, as LLVM IR.
+"""Matrices taken apart, and equations solved with the parts, as LLVM IR.
 
-There are many of them, and each is done by rows: a row is one vector, whose length is a part of the
-kernel. Chunks have some of the matrices.
+What is taken apart at once has few columns, and a row of it is one vector, whose length is a part
+of the kernel. Larger matrices are made of such parts. Steps are in elements: from a row to the
+next, and from a matrix to the next. Chunks have some of the matrices, or of their columns.
 """
 
-from .template import SIZES, Template, constants, vector_of
+from collections.abc import Iterator
 
-MOST = 32  # rows of a small matrix
-COLUMNS = 16  # of a right side that are solved for at once, at most
+from .template import SIZES, Template, constants, lanes, vector_of
+
+MOST = 32  # columns of what is taken apart at once
+COLUMNS = {"float": 64, "double": 32}  # of a right side that are solved for at once, at most
 
 
 class Rows:
-    """Matrices of n rows, of `width` columns that are a vector, `step` elements apart."""
+    """Rows that are vectors."""
 
     def __init__(self, t: Template, kind: str, pointer: str, width: int, step: str | int) -> None:
         self.t, self.kind, self.pointer, self.width, self.step = t, kind, pointer, width, step
@@ -21,10 +24,13 @@ class Rows:
         return self.t.at(self.pointer, self.kind, self.t.product(row, self.step))
 
     def load(self, row: str) -> str:
-        return self.t.new(f"load {self.type}, ptr {self.place(row)}, align {SIZES[self.kind]}")
+        return elements(self.t, self.kind, self.place(row), 0, self.width)
 
     def store(self, value: str, row: str) -> None:
         self.t.line(f"store {self.type} {value}, ptr {self.place(row)}, align {SIZES[self.kind]}")
+
+    def element(self, row: str, column: str) -> str:
+        return self.t.load(self.place(row), self.kind, column)
 
     def swap(self, one: str, other: str) -> None:
         first, second = self.load(one), self.load(other)
@@ -35,121 +41,137 @@ class Rows:
         """row - factor * other, the factor being a number."""
         negative = self.t.new(f"fneg {self.kind} {factor}")
         many = self.t.splat(self.kind, negative, self.width)
-        fma = f"llvm.fma.v{self.width}f{8 * SIZES[self.kind]}"
-        given = [f"{self.type} {x}" for x in (many, other, row)]
-        return self.t.call(self.type, fma, *given)
+        return fma(self.t, self.kind, self.width, many, other, row)
 
-    def by(self, operation: str, row: str, number: str) -> str:
+    def divided(self, row: str, number: str) -> str:
         many = self.t.splat(self.kind, number, self.width)
-        return self.t.new(f"{operation} {self.type} {row}, {many}")
+        return self.t.new(f"fdiv {self.type} {row}, {many}")
+
+    def places(self, relation: str, k: str) -> str:
+        """The places in a row that are in a relation to the k-th."""
+        lanes = f"{vector_of('i64', self.width)} {constants('i64', range(self.width))}"
+        return self.t.new(f"icmp {relation} {lanes}, {self.t.splat('i64', k, self.width)}")
+
+    def select(self, places: str, row: str, other: str) -> str:
+        mask = f"{vector_of('i1', self.width)} {places}"
+        return self.t.new(f"select {mask}, {self.type} {row}, {self.type} {other}")
+
+    def after(self, row: str, k: str) -> str:
+        """The elements of a row after the k-th, zeros before."""
+        return self.select(self.places("sgt", k), row, "zeroinitializer")
+
+
+def elements(t: Template, kind: str, pointer: str, place: str | int, count: int) -> str:
+    """A vector, also of one element."""
+    start = t.at(pointer, kind, place)
+    return t.new(f"load {vector_of(kind, count)}, ptr {start}, align {SIZES[kind]}")
+
+
+def fma(t: Template, kind: str, count: int, x: str, y: str, z: str) -> str:
+    """x * y + z of vectors."""
+    type = vector_of(kind, count)
+    name = f"llvm.fma.v{count}f{8 * SIZES[kind]}"
+    return t.call(type, name, *(f"{type} {value}" for value in (x, y, z)))
 
 
 def absolute(t: Template, kind: str, x: str) -> str:
     return t.call(kind, f"llvm.fabs.f{8 * SIZES[kind]}", f"{kind} {x}")
 
 
-def element(t: Template, kind: str, pointer: str, n: int, row: str, column: str) -> str:
-    return t.load(pointer, kind, t.add(t.product(row, n), column))
-
-
-def after(t: Template, rows: Rows, row: str, k: str) -> str:
-    """The elements of a row after the k-th, zeros before."""
-    lanes = f"{vector_of('i64', rows.width)} {constants('i64', range(rows.width))}"
-    many = t.splat("i64", k, rows.width)
-    inside = t.new(f"icmp sgt {lanes}, {many}")
-    mask = f"{vector_of('i1', rows.width)} {inside}"
-    return t.new(f"select {mask}, {rows.type} {row}, {rows.type} zeroinitializer")
-
-
-def lu(kind: str, n: int) -> str:
-    """x = p @ l @ u by rows, l below the diagonal; pivots count from 1.
-
-    Words: x, which is overwritten, pivots, matrices, matrices for each chunk.
-    """
-    t = Template("lu")
-    (x, pivots), (total, group) = t.words("ptr", 2), t.words("i64", 2)
+def each_matrix(t: Template, kind: str, pointer: str, width: int) -> Iterator[tuple[str, Rows]]:
+    """The matrices of a chunk. Words: matrices, matrices for each chunk, steps of both kinds."""
+    total, group, row_step, step = t.words("i64", 4)
     start, stop = t.part(group, total)
     with t.loop(start, stop) as matrix:
-        rows = Rows(t, kind, t.at(x, kind, t.product(matrix, n * n)), n, n)
-        own_pivots = t.at(pivots, "i64", t.product(matrix, n))
-        with t.loop("0", str(n)) as k:
-            pivot = largest_below(t, rows, k)
+        place = t.at(pointer, kind, t.product(matrix, step))
+        yield matrix, Rows(t, kind, place, width, row_step)
+
+
+def lu(kind: str, width: int) -> str:
+    """x = p @ l @ u by rows, l below the diagonal; pivots count from 1.
+
+    Words: x, which is overwritten, pivots, rows, and those of `each_matrix`.
+    """
+    t = Template("lu")
+    (x, pivots), (count,) = t.words("ptr", 2), t.words("i64", 1)
+    for matrix, rows in each_matrix(t, kind, x, width):
+        own_pivots = t.at(pivots, "i64", t.product(matrix, width))
+        with t.loop("0", str(width)) as k:
+            pivot = largest_below(t, rows, k, count)
             t.store(t.add(pivot, 1), own_pivots, "i64", k)
             rows.swap(k, pivot)
-            eliminate(t, rows, k)
+            eliminate(t, rows, k, count)
     return str(t)
 
 
-def largest_below(t: Template, rows: Rows, k: str) -> str:
+def largest_below(t: Template, rows: Rows, k: str, count: str) -> str:
     """The row from the k-th on with the largest element in column k. NaNs are larger than all."""
-    kind, n = rows.kind, rows.width
-    first = absolute(t, kind, element(t, kind, rows.pointer, n, k, k))
-    with t.carrying(t.add(k, 1), str(n), "1", ("i64", k), (kind, first)) as turn:
+    first = absolute(t, rows.kind, rows.element(k, k))
+    with t.carrying(t.add(k, 1), count, "1", ("i64", k), (rows.kind, first)) as turn:
         place, most = turn.values
-        here = absolute(t, kind, element(t, kind, rows.pointer, n, turn.index, k))
-        larger = t.new(f"fcmp ugt {kind} {here}, {most}")
+        here = absolute(t, rows.kind, rows.element(turn.index, k))
+        larger = t.new(f"fcmp ugt {rows.kind} {here}, {most}")
         turn.following = [
             t.select(larger, "i64", turn.index, place),
-            t.select(larger, kind, here, most),
+            t.select(larger, rows.kind, here, most),
         ]
     return turn.values[0]
 
 
-def eliminate(t: Template, rows: Rows, k: str) -> None:
+def eliminate(t: Template, rows: Rows, k: str, count: str) -> None:
     """Take multiples of row k from those below, so that column k has the factors."""
-    kind, n = rows.kind, rows.width
-    pivot = element(t, kind, rows.pointer, n, k, k)
+    kind, pivot = rows.kind, rows.element(k, k)
     zero = t.new(f"fcmp oeq {kind} {pivot}, 0.0")
-    rest = after(t, rows, rows.load(k), k)
-    with t.loop(t.add(k, 1), str(n)) as row:
-        value = element(t, kind, rows.pointer, n, row, k)
+    rest, here = rows.after(rows.load(k), k), rows.places("eq", k)
+    with t.loop(t.add(k, 1), count) as row:
+        value = rows.element(row, k)
         quotient = t.new(f"fdiv {kind} {value}, {pivot}")
         factor = t.select(zero, kind, value, quotient)  # then it is 0, or a NaN
-        rows.store(rows.less(rows.load(row), factor, rest), row)
-        t.store(factor, rows.place(row), kind, k)
+        less = rows.less(rows.load(row), factor, rest)
+        rows.store(rows.select(here, t.splat(kind, factor, rows.width), less), row)
 
 
 def cholesky(kind: str, n: int) -> str:
     """x = uᵀ @ u by rows, of which the triangle below the diagonal is zeros.
 
-    Words: x, which is overwritten, orders of the first minors that aren't positive or 0, matrices,
-    matrices for each chunk.
+    Words: x, which is overwritten, the orders of the first minors that aren't positive, or 0, and
+    those of `each_matrix`.
     """
     t = Template("cholesky")
-    (x, info), (total, group) = t.words("ptr", 2), t.words("i64", 2)
-    start, stop = t.part(group, total)
-    with t.loop(start, stop) as matrix:
-        rows = Rows(t, kind, t.at(x, kind, t.product(matrix, n * n)), n, n)
+    x, orders = t.words("ptr", 2)
+    for matrix, rows in each_matrix(t, kind, x, n):
         with t.carrying("0", str(n), "1", ("i64", "0")) as turn:
             k, failed = turn.index, turn.values[0]
-            pivot = element(t, kind, rows.pointer, n, k, k)
+            pivot = rows.element(k, k)
             positive = t.new(f"fcmp ogt {kind} {pivot}, 0.0")
             good = t.new(f"or i1 {positive}, {t.compare('ne', failed, 0)}")
             root = t.call(kind, f"llvm.sqrt.f{8 * SIZES[kind]}", f"{kind} {pivot}")
-            before = t.sub(k, 1)
-            scaled = rows.by("fdiv", after(t, rows, rows.load(k), before), root)
+            scaled = rows.divided(rows.after(rows.load(k), t.sub(k, 1)), root)
             rows.store(scaled, k)
             with t.loop(t.add(k, 1), str(n)) as row:
-                factor = t.load(rows.place(k), kind, row)
+                factor = rows.element(k, row)
                 rows.store(rows.less(rows.load(row), factor, scaled), row)
             turn.following = [t.select(good, "i64", failed, t.add(k, 1))]
-        t.store(turn.values[0], info, "i64", matrix)
+        t.store(turn.values[0], orders, "i64", matrix)
     return str(t)
 
 
 class Factor:
-    """A triangle by which rows are solved for; `turned`: its transpose is. `unit`: the diagonal
-    isn't read, and is ones."""
+    """A triangle of n rows by which equations are solved."""
 
-    def __init__(self, t: Template, kind: str, pointer: str, n: int, turned: bool) -> None:
-        self.t, self.kind, self.pointer, self.n, self.turned = t, kind, pointer, n, turned
+    def __init__(self, t: Template, kind: str, pointer: str, n: int, steps: tuple) -> None:
+        self.t, self.kind, self.pointer, self.n, self.steps = t, kind, pointer, n, steps
 
     def element(self, row: str, column: str) -> str:
-        place = (column, row) if self.turned else (row, column)
-        return element(self.t, self.kind, self.pointer, self.n, *place)
+        t, (row_step, column_step) = self.t, self.steps
+        place = t.add(t.product(row, row_step), t.product(column, column_step))
+        return t.load(self.pointer, self.kind, place)
 
     def substitute(self, rows: Rows, lower: bool, unit: bool) -> None:
-        """Solve, in place, from the first row to the last if `lower`, else from the last."""
+        """Solve for rows, in place, from the first to the last if `lower`, else from the last.
+
+        With `unit` the diagonal isn't read, and is ones.
+        """
         t, n = self.t, str(self.n)
         with t.loop("0", n) as count:
             row = count if lower else t.sub(t.sub(n, count), 1)
@@ -158,40 +180,36 @@ class Factor:
                 factor = self.element(row, turn.index)
                 turn.following = [rows.less(turn.values[0], factor, rows.load(turn.index))]
             value = turn.values[0]
-            rows.store(value if unit else rows.by("fdiv", value, self.element(row, row)), row)
-
-
-def right_sides(t: Template, kind: str, n: int, width: int):
-    """The blocks of columns of a chunk, each copied from y to out; the last may overlap."""
-    y, out = t.words("ptr", 2)
-    total, group, count = t.words("i64", 3)
-    start, stop = t.part(group, total)
-    with t.loop(start, stop) as matrix:
-        whole = t.product(t.product(matrix, n), count)
-        with t.loop("0", count, str(width)) as column:
-            place = t.add(whole, t.minimum(column, t.sub(count, width)))
-            given, rows = (
-                Rows(t, kind, t.at(pointer, kind, place), width, count) for pointer in (y, out)
-            )
-            with t.loop("0", str(n)) as row:
-                rows.store(given.load(row), row)
-            yield matrix, rows
+            rows.store(value if unit else rows.divided(value, self.element(row, row)), row)
 
 
 def lu_solve(kind: str, n: int, width: int, transposed: bool) -> str:
-    """Words: what `lu` left, pivots, y, out, matrices, matrices for each chunk, columns of y."""
+    """By what `lu` left of square matrices, one after the other.
+
+    Words: factors, pivots, y, out, columns of y, matrices, matrices for each chunk.
+    """
     t = Template("lu_solve")
-    factors, pivots = t.words("ptr", 2)
-    for matrix, rows in right_sides(t, kind, n, width):
+    factors, pivots, y, out = t.words("ptr", 4)
+    columns, total, group = t.words("i64", 3)
+    start, stop = t.part(group, total)
+    with t.loop(start, stop) as matrix:
         own = t.at(factors, kind, t.product(matrix, n * n))
         own_pivots = t.at(pivots, "i64", t.product(matrix, n))
-        factor = Factor(t, kind, own, n, transposed)
-        if not transposed:
-            permute(t, rows, own_pivots, n, backwards=False)
-        factor.substitute(rows, lower=True, unit=not transposed)
-        factor.substitute(rows, lower=False, unit=transposed)
-        if transposed:
-            permute(t, rows, own_pivots, n, backwards=True)
+        factor = Factor(t, kind, own, n, (1, n) if transposed else (n, 1))
+        whole = t.product(t.product(matrix, n), columns)
+        with t.loop("0", columns, str(width)) as column:  # the last may do some for a second time
+            place = t.add(whole, t.minimum(column, t.sub(columns, width)))
+            given, rows = (
+                Rows(t, kind, t.at(pointer, kind, place), width, columns) for pointer in (y, out)
+            )
+            with t.loop("0", str(n)) as row:
+                rows.store(given.load(row), row)
+            if not transposed:
+                permute(t, rows, own_pivots, n, backwards=False)
+            factor.substitute(rows, lower=True, unit=not transposed)
+            factor.substitute(rows, lower=False, unit=transposed)
+            if transposed:
+                permute(t, rows, own_pivots, n, backwards=True)
     return str(t)
 
 
@@ -201,12 +219,112 @@ def permute(t: Template, rows: Rows, pivots: str, n: int, backwards: bool) -> No
         rows.swap(row, t.sub(t.load(pivots, "i64", row), 1))
 
 
-def solve_triangular(kind: str, n: int, width: int, turned: bool, lower: bool, unit: bool) -> str:
-    """Words: x, y, out, matrices, matrices for each chunk, columns of y. `turned`: x has columns
-    where there are rows."""
+def exchange(kind: str) -> str:
+    """Exchange rows, one pair after the other. A chunk has some columns of a matrix.
+
+    Words: x, pivots, how many of these there are, their step from a matrix to the next, 1 or -1 for
+    from the last to the first, columns, columns for each chunk, chunks for each matrix, steps of x
+    from a row to the next and from a matrix.
+    """
+    t = Template("exchange")
+    x, pivots = t.words("ptr", 2)
+    count, pivot_step, direction, columns, width, parts, row_step, step = t.words("i64", 8)
+    matrix, part = t.divided("%chunk", parts)
+    start, stop = t.part(width, columns, part)
+    own = t.at(x, kind, t.product(matrix, step))
+    own_pivots = t.at(pivots, "i64", t.product(matrix, pivot_step))
+    backwards = t.compare("slt", direction, 0)
+    parts_of_rows = in_vectors(t, kind, start, stop)
+    with t.loop("0", count) as k:
+        row = t.select(backwards, "i64", t.sub(t.sub(count, k), 1), k)
+        other = t.sub(t.load(own_pivots, "i64", row), 1)
+        with t.when(t.compare("ne", row, other)):
+            for first, last, size in parts_of_rows:
+                with t.loop(first, last, str(size)) as column:
+                    Rows(t, kind, t.at(own, kind, column), size, row_step).swap(row, other)
+    return str(t)
+
+
+def solve_vector(kind: str, by_rows: bool, lower: bool, unit: bool) -> str:
+    """For right sides of one column, whose elements are neighbours, in place.
+
+    `by_rows`: the elements of a row of x are neighbours, else those of a column are. Words: x, y,
+    rows, matrices, matrices for each chunk, steps of x between rows, or columns, and between
+    matrices, and of y between matrices.
+    """
+    t = Template("solve_vector")
+    x, y = t.words("ptr", 2)
+    n, total, group, line_step, x_step, y_step = t.words("i64", 6)
+    start, stop = t.part(group, total)
+    with t.loop(start, stop) as matrix:
+        own = t.at(x, kind, t.product(matrix, x_step))
+        vector = t.at(y, kind, t.product(matrix, y_step))
+        with t.loop("0", n) as count:
+            k = count if lower else t.sub(t.sub(n, count), 1)
+            line = t.at(own, kind, t.product(k, line_step))
+            before, after = ("0", k), (t.add(k, 1), n)
+            value = t.load(vector, kind, k)
+            if by_rows:
+                span = before if lower else after
+                value = t.new(f"fsub {kind} {value}, {inner_product(t, kind, line, vector, span)}")
+            if not unit:
+                value = t.new(f"fdiv {kind} {value}, {t.load(line, kind, k)}")
+            t.store(value, vector, kind, k)
+            if not by_rows:
+                take_multiple(t, kind, value, line, vector, after if lower else before)
+    return str(t)
+
+
+def in_vectors(t: Template, kind: str, start: str, stop: str) -> list[tuple[str, str, int]]:
+    """A span cut into what is done by vectors, and the rest."""
+    several = lanes(kind)
+    whole = t.sub(stop, t.new(f"and i64 {t.sub(stop, start)}, {several - 1}"))
+    return [(start, whole, several), (whole, stop, 1)]
+
+
+def inner_product(t: Template, kind: str, x: str, y: str, span: tuple[str, str]) -> str:
+    """Of the elements of two arrays in a span."""
+    totals = []
+    for start, stop, size in in_vectors(t, kind, *span):
+        type = vector_of(kind, size)
+        with t.carrying(start, stop, str(size), (type, "zeroinitializer")) as turn:
+            parts = [elements(t, kind, pointer, turn.index, size) for pointer in (x, y)]
+            turn.following = [fma(t, kind, size, *parts, turn.values[0])]
+        reduced = f"llvm.vector.reduce.fadd.v{size}f{8 * SIZES[kind]}"
+        t.declarations.add(f"declare {kind} @{reduced}({kind}, {type})")
+        given = f"{kind} 0.0, {type} {turn.values[0]}"
+        totals.append(t.new(f"call reassoc {kind} @{reduced}({given})"))
+    return t.new(f"fadd {kind} {totals[0]}, {totals[1]}")
+
+
+def take_multiple(
+    t: Template, kind: str, factor: str, x: str, y: str, span: tuple[str, str]
+) -> None:
+    """y -= factor * x in a span."""
+    negative = t.new(f"fneg {kind} {factor}")
+    for start, stop, size in in_vectors(t, kind, *span):
+        many = t.splat(kind, negative, size)
+        with t.loop(start, stop, str(size)) as place:
+            parts = [elements(t, kind, pointer, place, size) for pointer in (x, y)]
+            target = t.at(y, kind, place)
+            value = fma(t, kind, size, many, *parts)
+            t.line(f"store {vector_of(kind, size)} {value}, ptr {target}, align {SIZES[kind]}")
+
+
+def solve_triangular(kind: str, n: int, width: int, lower: bool, unit: bool) -> str:
+    """In place. A chunk has some of the blocks of columns, of `width` each, of all matrices.
+
+    Words: x, y, blocks for each matrix, blocks, blocks for each chunk, steps of x from a row to the
+    next, from a column, from a matrix, and of y from a row and from a matrix.
+    """
     t = Template("solve_triangular")
-    (x,) = t.words("ptr", 1)
-    for matrix, rows in right_sides(t, kind, n, width):
-        own = t.at(x, kind, t.product(matrix, n * n))
-        Factor(t, kind, own, n, turned).substitute(rows, lower=lower, unit=unit)
+    x, y = t.words("ptr", 2)
+    blocks, total, group, row_step, column_step, x_step, y_row_step, y_step = t.words("i64", 8)
+    start, stop = t.part(group, total)
+    with t.loop(start, stop) as item:
+        matrix, block = t.divided(item, blocks)
+        own = t.at(x, kind, t.product(matrix, x_step))
+        place = t.add(t.product(matrix, y_step), t.product(block, width))
+        rows = Rows(t, kind, t.at(y, kind, place), width, y_row_step)
+        Factor(t, kind, own, n, (row_step, column_step)).substitute(rows, lower, unit)
     return str(t)

@@ -21,7 +21,8 @@ from .tiles import (
 # are in elements. `x_step`: between rows of x if their elements are neighbours, else between its
 # columns; `y_step` likewise. `y_direct`: whether panels of rows of y are read where they are.
 # `packs`: whether columns of x are packed, too. `depth`, `height` and `width` are those of a block.
-# The batch has four axes, the last one the fastest.
+# The batch has four axes, the last one the fastest. `out_step` is between rows of the result, and
+# `out_batch` between its matrices; `adds`: to what is there already.
 POINTERS = ("x", "y", "out")
 WORDS = (
     *("rows", "columns", "inner", "x_step", "y_step", "y_by_rows", "y_direct", "packs"),
@@ -29,6 +30,7 @@ WORDS = (
     *("size1", "size2", "size3"),
     *("x_batch0", "x_batch1", "x_batch2", "x_batch3"),
     *("y_batch0", "y_batch1", "y_batch2", "y_batch3"),
+    *("out_step", "out_batch", "adds"),
 )
 
 
@@ -99,8 +101,7 @@ class Chunk:
             )
             for name in ("x", "y")
         )
-        size = write.product(self["rows"], self["columns"])
-        out = self.at(self["out"], write.product(number, size))
+        out = self.at(self["out"], write.product(number, self["out_batch"]))
         with write.loop("0", self["inner"], self["depth"]) as k:
             self.layer(k, x, y, out)
 
@@ -108,7 +109,7 @@ class Chunk:
         """What a block along the inner axis adds to it."""
         write, tile = self.write, self.tile
         depth = write.minimum(write.sub(self["inner"], k), self["depth"])
-        adds = write.compare("ne", k, 0)
+        adds = write.compare("ne", write.new(f"or i64 {k}, {self['adds']}"), 0)
         x = self.at(x, k if tile.by_rows else write.product(k, self["x_step"]))
         if not tile.by_rows:
             with write.when(self.packs):
@@ -180,12 +181,12 @@ class Chunk:
             start = self.tile_start(row)
             skip = write.sub(row, start)
             source, step = self.first_factor(x, row)
-            here = self.at(out, write.product(start, self["columns"]))
+            here = self.at(out, write.product(start, self["out_step"]))
             all_rows = write.compare("eq", skip, 0)
             all_columns = write.compare("eq", count, width)
             whole = write.new(f"and i1 {all_rows}, {all_columns}")
             target = write.select(whole, "ptr", here, self.corner)
-            out_step = write.select(whole, "i64", self["columns"], width)
+            out_step = write.select(whole, "i64", self["out_step"], width)
             now = write.new(f"and i1 {whole}, {adds}")
             write.line(
                 f"call void @tile{vectors}(ptr {source}, i64 {step}, ptr {panel[0]}, "
@@ -194,5 +195,5 @@ class Chunk:
             with write.when(write.new(f"xor i1 {whole}, true")):
                 write.line(
                     f"call void @edge(ptr {self.corner}, i64 {width}, ptr {here}, "
-                    f"i64 {self['columns']}, i64 {skip}, i64 {count}, i1 {adds})"
+                    f"i64 {self['out_step']}, i64 {skip}, i64 {count}, i1 {adds})"
                 )

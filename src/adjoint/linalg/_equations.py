@@ -128,8 +128,7 @@ def cholesky_solve(b: Any, L: Any, *, upper: bool = False) -> Tensor:
     L, b = in_common_dtype("cholesky_solve", L, b)
     L = regular("cholesky_solve", L)
     x, y, finish = system("cholesky_solve", adjoint(L) if upper else L, b)
-    half = solving.solve_triangular(x, y, upper=False, unit=False)
-    return finish(solving.solve_triangular(adjoint(x), half, upper=True, unit=False))
+    return finish(solving.cholesky_solve(x, y))
 
 
 def lstsq(a: Any, b: Any, *, rtol: Any = None) -> LstsqResult:

@@ -15,7 +15,7 @@ from .elementwise import equal, where
 from .reductions import max_
 from .shapes import concat, matrix_transpose, slice_
 from .solving import solve_triangular
-from .triangles import mirrored
+from .triangles import mirrored, triangle
 
 
 def columns(x, start: int, stop: int):
@@ -57,12 +57,24 @@ def without_rest(g, x, kept: int, asked: str):
 # Cholesky.
 
 
-def cholesky_rule(g, out):
-    """Triangular solves only; Murray, "Differentiation of the Cholesky decomposition" (2016)."""
-    turned = matrix_transpose(out)
-    inner = mirrored(matmul(turned, g)) / 2
-    half = solve_triangular(turned, inner, upper=True, unit=False)
-    return solve_triangular(turned, matrix_transpose(half), upper=True, unit=False)
+def solved_twice(x, y):
+    """inv(x) @ y @ inv(x)ᵀ for lower triangles x."""
+    half = solve_triangular(x, y, upper=False, unit=False)
+    turned = solve_triangular(x, matrix_transpose(half), upper=False, unit=False)
+    return matrix_transpose(turned)
+
+
+def folded(x):
+    """The lower triangle, with what is above the diagonal added to its mirror image; halved."""
+    below = triangle(matrix_transpose(x), k=-1, upper=False)
+    return (triangle(x, k=0, upper=False) + below) / 2
+
+
+def triangle_rule(g, dout, out, result):
+    both = solve_triangular(out, g + matrix_transpose(g), upper=False, unit=False)
+    inner = folded(solved_twice(out, g))
+    change = matmul(dout, matrix_transpose(inner)) - matmul(result, matrix_transpose(both))
+    return triangle(change, k=0, upper=False)
 
 
 cholesky = op.other(
@@ -70,7 +82,18 @@ cholesky = op.other(
     "The lower triangles whose products with their adjoints are positive definite matrices.",
     shape=lambda x_shape: x_shape,
     batch="leading",
-    x=cholesky_rule,
+    x=lambda g, out: cholesky_gradient(g, out),
+)
+cholesky_gradient = op.other(
+    "cholesky_gradient",
+    "What the gradient of Cholesky factors says of positive definite matrices: with z the inverse "
+    "of `out`, zᵀ @ mirrored(outᵀ @ dout) @ z / 2. It is symmetric.",
+    inputs="dout out",
+    outputs="result",
+    shape=lambda out_shape: out_shape,
+    batch="leading",
+    dout=lambda g, out: matmul(out, folded(solved_twice(out, g))),
+    out=triangle_rule,
 )
 
 

@@ -124,6 +124,29 @@ solve_triangular = op.other(
 )
 
 
+def cholesky_solve_batch(size: int, batched: tuple[bool, ...], *inputs):
+    return by_columns(cholesky_solve, size, batched, inputs)
+
+
+def cholesky_solve_vjp(g, x, y, out, needs):
+    back = cholesky_solve(x, g)
+    if not needs[0]:
+        return None, back
+    half_y, half_g = (solve_triangular(x, z, upper=False, unit=False) for z in (y, g))
+    whole = matmul(back, matrix_transpose(half_y)) + matmul(out, matrix_transpose(half_g))
+    return -triangle(whole, k=0, upper=False), back
+
+
+cholesky_solve = op.other(
+    "cholesky_solve",
+    "What x @ xᵀ takes to y, for lower triangles x.",
+    inputs="x y",
+    shape=lambda y_shape: y_shape,
+    batch=cholesky_solve_batch,
+    vjp=cholesky_solve_vjp,
+)
+
+
 # Determinants.
 
 

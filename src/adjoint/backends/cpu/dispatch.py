@@ -33,7 +33,11 @@ MODULES = (
     ("fast.movement", LEAST, "reshape concat pad place"),
     ("fast.convolution", 1 << 10, "conv conv_input conv_weight"),
     ("fast.running", 1 << 8, "cumulative_sum cumulative_prod recurrence"),
-    ("fast.lapack", 0, "cholesky inv lu lu_solve slogdet solve_triangular"),
+    (
+        "fast.equations",
+        0,
+        "cholesky cholesky_gradient cholesky_solve inv lu lu_solve slogdet solve_triangular",
+    ),
 )
 
 
@@ -84,7 +88,8 @@ def binary(name: str, small: Callable) -> Callable:
 
     def call(x, y):
         if x.size < LEAST and y.size < LEAST:
-            return small(x, y)
+            if x.size * y.size < LEAST or not is_large_together(x, y):
+                return small(x, y)
         dtype = x.dtype
         if dtype is not y.dtype or dtype not in maps:
             function = mapped(name, small, dtype, y.dtype)
@@ -94,6 +99,16 @@ def binary(name: str, small: Callable) -> Callable:
         return maps[dtype](arrays_of((x, y)))[0]
 
     return call
+
+
+def is_large_together(x: Any, y: Any) -> bool:
+    """Whether two small arrays broadcast to a large one."""
+    if x.shape == y.shape or not (x.ndim and y.ndim):
+        return False
+    try:
+        return math.prod(np.broadcast_shapes(x.shape, y.shape)) >= LEAST
+    except ValueError:
+        return False
 
 
 def arrays_of(inputs: Iterable) -> list[np.ndarray]:

@@ -62,6 +62,26 @@ def solve_triangular(x: np.ndarray, y: np.ndarray, *, upper: bool, unit: bool) -
     return np.linalg.solve(x, y)
 
 
+@kernel
+def cholesky_solve(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    solve = KERNELS["solve_triangular"]
+    half = solve(x, y, upper=False, unit=False)
+    return solve(adjoint(x), half, upper=True, unit=False)
+
+
+def adjoint(x: np.ndarray) -> np.ndarray:
+    turned = x.swapaxes(-1, -2)
+    return turned.conj() if x.dtype.kind == "c" else turned
+
+
+@kernel
+def cholesky_gradient(dout: np.ndarray, out: np.ndarray) -> np.ndarray:
+    turned, solve = out.swapaxes(-1, -2), KERNELS["solve_triangular"]
+    inner = KERNELS["mirrored"](turned @ dout) / np.array(2, out.dtype)
+    half = solve(turned, inner, upper=True, unit=False)
+    return KERNELS["mirrored"](solve(turned, half.swapaxes(-1, -2), upper=True, unit=False))
+
+
 # Cofactors. Where a matrix is far from singular they are its determinant times the transposed
 # inverse. Else it is x = u @ diag(s) @ vh, and they are those of the diagonal, in these directions.
 

@@ -1,24 +1,26 @@
-"""Factorisations of small matrices by kernels of our own: a call of LAPACK takes longer.
+"""Matrices taken apart in place, and equations solved in place, by kernels and matrix products.
 
-Each function takes what the NumPy function of its name takes, of matrices that are `small`.
+All arrays have three axes: matrices, rows, columns, and elements of a row beside each other. What
+has few columns is done by one kernel. Anything larger is cut into halves, so that most of the work
+is in the products of large matrices, on all cores. LAPACK isn't asked: its threads and ours would
+stand in each other's way, and it has no function for many small matrices.
 """
 
 import functools
-import math
 
 import numpy as np
 
 from ....kernels import elimination as templates
+from .. import NUMPY
 from ..jit.compiler import compiled
 from ..jit.memory import empty
 from .launch import address, chunks_of, launch
+from .matmul import add_product
 
 KINDS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 CHUNK = 1 << 13  # elements of a chunk
-
-
-def small(x: np.ndarray) -> bool:
-    return x.shape[-1] <= templates.MOST
+EXCHANGED = 128  # columns of a chunk whose rows are exchanged
+MOST = templates.MOST
 
 
 @functools.cache
@@ -26,55 +28,203 @@ def kernel(name: str, *parameters: str | int | bool) -> int:
     return compiled(getattr(templates, name)(*parameters), name)
 
 
-def copied(x: np.ndarray) -> np.ndarray:
-    """A copy by rows, which may be written to."""
-    out = empty(x.shape, x.dtype)
-    out[...] = x
-    return out
+def steps(x: np.ndarray) -> list[int]:
+    """From a matrix to the next, a row to the next, a column to the next."""
+    return [stride // x.itemsize for stride in x.strides]
 
 
-def chunked(x: np.ndarray) -> tuple[int, int, int]:
-    """How many matrices there are, how many each chunk has, and chunks."""
-    count = math.prod(x.shape[:-2])
-    group = max(1, CHUNK // math.prod(x.shape[-2:]))
-    return count, group, chunks_of(group, count)
+def half(n: int) -> int:
+    """Where to cut n columns, so that the parts can be cut into wholes of kernels."""
+    return (n + MOST - 1) // MOST // 2 * MOST
 
 
-def taken_apart(name: str, x: np.ndarray, found: np.ndarray) -> np.ndarray:
-    out = copied(x)
-    count, group, chunks = chunked(x)
-    words = [address(out), address(found), count, group]
-    launch(kernel(name, KINDS[x.dtype], x.shape[-1]), words, chunks)
-    return out
+def take_away(x: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+    """x -= left @ right."""
+    add_product(x, np.negative(left), right)
 
 
-def cholesky(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The triangles, and the orders of the first minors that aren't positive, or 0."""
-    orders = np.empty(x.shape[:-2], np.int64)
-    return taken_apart("cholesky", x, orders).swapaxes(-1, -2), orders
+def matrices_in_chunks(x: np.ndarray) -> tuple[int, int]:
+    """How many matrices there are, and how many a chunk has."""
+    return len(x), max(1, CHUNK // (x.shape[1] * x.shape[2]))
 
 
-def lu(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    pivots = np.empty(x.shape[:-1], np.int64)
-    return taken_apart("lu", x, pivots), pivots
+# Cholesky.
 
 
-def solved(name: str, given: list[np.ndarray], y: np.ndarray, *parameters: bool) -> np.ndarray:
-    """Equations by the parts of matrices, which are contiguous, with right sides y."""
-    y, out = np.ascontiguousarray(y), empty(y.shape, y.dtype)
-    n, columns = y.shape[-2:]
-    width = min(columns, templates.COLUMNS)
-    count, group, chunks = chunked(y)
-    words = [*map(address, given), address(y), address(out), count, group, columns]
-    launch(kernel(name, KINDS[y.dtype], n, width, *parameters), words, chunks)
-    return out
+def cholesky(x: np.ndarray) -> np.ndarray:
+    """x = uᵀ @ u, of which u is left above the diagonal and on it.
+
+    Returns, for each matrix, the order of the first minor that isn't positive, or 0.
+    """
+    n = x.shape[-1]
+    if n <= MOST:
+        return small_cholesky(x)
+    m = half(n)
+    first, beside, last = x[:, :m, :m], x[:, :m, m:], x[:, m:, m:]
+    orders = cholesky(first)
+    solve_triangular(first.swapaxes(1, 2), beside, lower=True, unit=False)
+    take_away(last, beside.swapaxes(1, 2), beside)
+    later = cholesky(last)
+    return np.where((orders == 0) & (later > 0), later + m, orders)
+
+
+def small_cholesky(x: np.ndarray) -> np.ndarray:
+    orders = np.empty(len(x), np.int64)
+    count, group = matrices_in_chunks(x)
+    step, row_step, _ = steps(x)
+    words = [address(x), address(orders), count, group, row_step, step]
+    launch(kernel("cholesky", KINDS[x.dtype], x.shape[-1]), words, chunks_of(group, count))
+    return orders
+
+
+def cholesky_gradient(factor: np.ndarray, g: np.ndarray, out: np.ndarray) -> None:
+    """What gradients of factors, lower triangles, say of the matrices. g is overwritten.
+
+    With x = [[x11, x21ᵀ], [x21, x22]] and likewise the factor: factor21 = x21 @ inv(factor11)ᵀ, and
+    factor22 is that of x22 - factor21 @ factor21ᵀ. Going back takes a sixth of the products that
+    the formula for the whole takes.
+    """
+    n = factor.shape[-1]
+    if n <= MOST:
+        small_cholesky_gradient(factor, g, out)
+        return
+    m = half(n)
+    below, g_below, out_below = factor[:, m:, :m], g[:, m:, :m], out[:, m:, :m]
+    cholesky_gradient(factor[:, m:, m:], g[:, m:, m:], out[:, m:, m:])
+    doubled = out[:, m:, m:] * np.array(-2, g.dtype)
+    add_product(g_below, doubled, below)
+    turned = np.ascontiguousarray(g_below.swapaxes(1, 2))
+    solve_triangular(factor[:, :m, :m].swapaxes(1, 2), turned, lower=False, unit=False)
+    take_away(g[:, :m, :m], turned, below)
+    cholesky_gradient(factor[:, :m, :m], g[:, :m, :m], out[:, :m, :m])
+    out[:, :m, m:] = turned * np.array(0.5, g.dtype)
+    out_below[...] = out[:, :m, m:].swapaxes(1, 2)
+
+
+def small_cholesky_gradient(factor: np.ndarray, g: np.ndarray, out: np.ndarray) -> None:
+    turned = factor.swapaxes(1, 2)
+    inner = NUMPY["mirrored"](turned @ g)
+    solve_triangular(turned, inner, lower=False, unit=False)
+    inner = np.ascontiguousarray(inner.swapaxes(1, 2))
+    solve_triangular(turned, inner, lower=False, unit=False)
+    inner *= np.array(0.5, g.dtype)
+    out[...] = NUMPY["mirrored"](inner)
+
+
+# Triangles.
+
+
+def solve_triangular(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> None:
+    """y = inv(x) @ y."""
+    n, columns = y.shape[1:]
+    if columns == 1 and steps(y)[1] == 1:
+        solve_vector(x, y, lower, unit)
+        return
+    if n <= MOST:
+        rest = columns % templates.COLUMNS[KINDS[y.dtype]]
+        if columns > rest:
+            substitute(x, y[..., : columns - rest], lower, unit)
+        if rest:
+            substitute(x, y[..., columns - rest :], lower, unit)
+        return
+    m = half(n)
+    parts = (slice(0, m), slice(m, n))
+    first, last = parts if lower else parts[::-1]
+    solve_triangular(x[:, first, first], y[:, first], lower, unit)
+    take_away(y[:, last], x[:, last, first], y[:, first])
+    solve_triangular(x[:, last, last], y[:, last], lower, unit)
+
+
+def substitute(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> None:
+    """The same for small x, and y of few columns, or of whole blocks of them."""
+    count, n, columns = y.shape
+    width = min(columns, templates.COLUMNS[KINDS[y.dtype]])
+    blocks = columns // width
+    total, group = count * blocks, max(1, CHUNK // (n * width))
+    x_step, row_step, column_step = steps(x)
+    y_step, y_row_step, _ = steps(y)
+    words = [address(x), address(y), blocks, total, group, row_step, column_step, x_step]
+    words += [y_row_step, y_step]
+    entry = kernel("solve_triangular", KINDS[y.dtype], n, width, lower, unit)
+    launch(entry, words, chunks_of(group, total))
+
+
+def solve_vector(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> None:
+    """The same for one column, whose elements are neighbours."""
+    count, group = matrices_in_chunks(x)
+    step, row_step, column_step = steps(x)
+    by_rows = column_step == 1
+    words = [address(x), address(y), x.shape[1], count, group]
+    words += [row_step if by_rows else column_step, step, steps(y)[0]]
+    launch(
+        kernel("solve_vector", KINDS[y.dtype], by_rows, lower, unit), words, chunks_of(group, count)
+    )
+
+
+# LU.
+
+
+def lu(x: np.ndarray) -> np.ndarray:
+    """x = p @ l @ u, of matrices with at least as many rows as columns; returns pivots, from 1.
+
+    l, with ones on its diagonal, is left below the diagonal, u above it and on it.
+    """
+    n = x.shape[-1]
+    if n <= MOST:
+        return small_lu(x)
+    m = half(n)
+    left, right = x[:, :, :m], x[:, :, m:]
+    first = lu(left)
+    exchange(right, first)
+    solve_triangular(left[:, :m], right[:, :m], lower=True, unit=True)
+    take_away(right[:, m:], left[:, m:], right[:, :m])
+    last = lu(right[:, m:])
+    exchange(left[:, m:], last)
+    return np.concatenate([first, last + m], axis=1)
+
+
+def small_lu(x: np.ndarray) -> np.ndarray:
+    pivots = np.empty((len(x), x.shape[-1]), np.int64)
+    count, group = matrices_in_chunks(x)
+    step, row_step, _ = steps(x)
+    words = [address(x), address(pivots), x.shape[1], count, group, row_step, step]
+    launch(kernel("lu", KINDS[x.dtype], x.shape[-1]), words, chunks_of(group, count))
+    return pivots
+
+
+def exchange(x: np.ndarray, pivots: np.ndarray, backwards: bool = False) -> None:
+    """Exchange the rows of x that pivots say, one pair after the other."""
+    count, _, columns = x.shape
+    parts = chunks_of(EXCHANGED, columns)
+    step, row_step, _ = steps(x)
+    words = [address(x), address(pivots), pivots.shape[1], pivots.shape[1], -1 if backwards else 1]
+    words += [columns, EXCHANGED, parts, row_step, step]
+    launch(kernel("exchange", KINDS[x.dtype]), words, count * parts)
 
 
 def lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed: bool):
-    given = [np.ascontiguousarray(factors), np.ascontiguousarray(pivots)]
-    return solved("lu_solve", given, y, transposed)
+    """What contiguous matrices, of which `lu` left the factors, or their transposes take to y."""
+    if factors.shape[-1] <= MOST:
+        return small_lu_solve(factors, pivots, np.ascontiguousarray(y), transposed)
+    out = y.copy()
+    if transposed:
+        turned = factors.swapaxes(1, 2)
+        solve_triangular(turned, out, lower=True, unit=False)
+        solve_triangular(turned, out, lower=False, unit=True)
+        exchange(out, pivots, backwards=True)
+    else:
+        exchange(out, pivots)
+        solve_triangular(factors, out, lower=True, unit=True)
+        solve_triangular(factors, out, lower=False, unit=False)
+    return out
 
 
-def solve_triangular(x: np.ndarray, y: np.ndarray, by_columns: bool, upper: bool, unit: bool):
-    """x has columns where there are rows, if `by_columns`."""
-    return solved("solve_triangular", [x], y, by_columns, not upper, unit)
+def small_lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed: bool):
+    out = empty(y.shape, y.dtype)
+    n, columns = y.shape[1:]
+    width = min(columns, templates.COLUMNS[KINDS[y.dtype]])
+    count, group = matrices_in_chunks(factors)
+    words = [*map(address, (factors, pivots, y, out)), columns, count, group]
+    entry = kernel("lu_solve", KINDS[y.dtype], n, width, transposed)
+    launch(entry, words, chunks_of(group, count))
+    return out

@@ -58,6 +58,22 @@ def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return out
 
 
+def add_product(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+    """out += x @ y, all with three axes and of one dtype, out with neighbours in a row."""
+    way = None
+    if x.size * y.shape[-1] >= LEAST:
+        char, count = x.dtype.char, threads.get_num_threads()
+        way = plan(x.shape, x.strides, y.shape, y.strides, char, count)
+    if way is None:
+        out += np.matmul(x, y)
+        return
+    words = way.words[:]
+    words[0], words[1], words[2] = id(x) + HEADER, id(y) + HEADER, id(out) + HEADER
+    out_batch, out_step = (stride // out.itemsize for stride in out.strides[:2])
+    words[-3], words[-2], words[-1] = out_step, out_batch, True
+    threads.run(way.kernel, words.buffer_info()[0], way.chunks)
+
+
 class Factors(NamedTuple):
     """What is multiplied, as the kernel sees it; steps are in elements."""
 
@@ -103,6 +119,9 @@ def plan(x_shape, x_strides, y_shape, y_strides, char: str, count: int) -> Plan 
         **{f"size{k}": axes[k][0] for k in (1, 2, 3)},
         **{f"x_batch{k}": axes[k][1] for k in range(4)},
         **{f"y_batch{k}": axes[k][2] for k in range(4)},
+        "out_step": given.columns,
+        "out_batch": given.rows * given.columns,
+        "adds": 0,
     }
     shape = (*np.broadcast_shapes(x_shape[:-2], y_shape[:-2]), x_shape[-2], y_shape[-1])
     chunks = blocks * -(-batch // group)
