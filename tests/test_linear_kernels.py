@@ -13,9 +13,10 @@ from adjoint.kernels.elimination import COLUMNS, MOST
 if not jit.available():
     pytest.skip("kernels can't be compiled here", allow_module_level=True)
 
+from adjoint.backends.cpu.fast import mirror
 from adjoint.backends.cpu.fast.equations import FAST
 
-SIZES = (1, 2, 3, 5, 8, 13, MOST - 1, MOST, MOST + 1, 70)
+SIZES = (1, 2, 3, 8, 13, MOST - 1, MOST, MOST + 1, 2 * MOST, 2 * MOST + 1)
 RIGHT_SIDES = (1, 2, 7, *COLUMNS.values(), COLUMNS["float"] + 1, 2 * COLUMNS["float"] + 5)
 BATCHES = ((), (1,), (5,), (2, 3))
 DTYPES = ("f4", "f8")
@@ -110,6 +111,16 @@ def test_triangles(n: int, dtype: str, upper: bool, unit: bool) -> None:
                 close(found, expected, n)
 
 
+def test_matrices_of_many_parts() -> None:
+    n = 257
+    x, y = definite((n, n), "f8"), random((n, 5), "f8")
+    factor = FAST["cholesky"](x)
+    close(factor, NUMPY["cholesky"](x), n)
+    close(FAST["cholesky_solve"](factor, y), NUMPY["cholesky_solve"](factor, y), n)
+    close(FAST["cholesky_gradient"](x, factor), NUMPY["cholesky_gradient"](x, factor), n)
+    close(FAST["inv"](x), NUMPY["inv"](x), n)
+
+
 def test_what_is_beyond_a_triangle_isn_t_read() -> None:
     for n in (4, MOST + 3):
         x, y = triangular((n, n), "f8"), random((n, 2), "f8")
@@ -178,6 +189,32 @@ def test_results_don_t_depend_on_the_number_of_threads(threads: Callable) -> Non
         threads(n)
         for one, other in zip(results(), alone, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+@dtypes
+@pytest.mark.parametrize("name", sorted(mirror.FAST))
+def test_mirror_images(name: str, dtype: str) -> None:
+    for shape in ((64, 64), (33, 33), (100, 7, 7), (2, 3, 65, 65)):
+        x = random(shape, dtype)
+        for same in layouts(x):
+            found = mirror.computed(name, same)
+            np.testing.assert_array_equal(found, NUMPY[name](x))
+            np.testing.assert_array_equal(mirror.FAST[name](same), found)
+
+
+@sizes
+@dtypes
+def test_gradients_of_cholesky_factors(n: int, dtype: str) -> None:
+    for batch in BATCHES:
+        factor, g = (
+            np.linalg.cholesky(definite((*batch, n, n), dtype)),
+            random((*batch, n, n), dtype),
+        )
+        expected = NUMPY["cholesky_gradient"](g, factor)
+        for same, gradient in zip(layouts(factor), layouts(g), strict=True):
+            found = FAST["cholesky_gradient"](gradient, same)
+            close(found, expected, n)
+            np.testing.assert_array_equal(found, found.swapaxes(-1, -2))
 
 
 def test_outer_products_of_a_batch_are_products_of_elements() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from .template import SIZES, Template, constants, lanes, vector_of
 
-MOST = 32  # columns of what is taken apart at once
+MOST = 48  # columns of what is taken apart at once
 COLUMNS = {"float": 64, "double": 32}  # of a right side that are solved for at once, at most
 
 
@@ -156,6 +156,47 @@ def cholesky(kind: str, n: int) -> str:
     return str(t)
 
 
+def cholesky_gradient(kind: str, n: int) -> str:
+    """What the gradient g of u says of x = uᵀ @ u: twice that is left in g, a symmetric matrix.
+
+    From the last row to the first, `cholesky` backwards: what is said of all later rows is there,
+    with its mirror image, when a row comes. Words: u, g, and those of `each_matrix`; then the steps
+    of u from a row to the next and from a matrix.
+    """
+    t = Template("cholesky_gradient")
+    u, g = t.words("ptr", 2)
+    for matrix, rows in each_matrix(t, kind, g, n):
+        row_step, step = t.words("i64", 2)
+        factor = Rows(t, kind, t.at(u, kind, t.product(matrix, step)), n, row_step)
+        with t.loop("0", str(n)) as count:
+            k = t.sub(t.sub(str(n), count), 1)
+            row = factor.after(factor.load(k), k)
+            root = factor.element(k, k)
+            first = rows.after(rows.load(k), t.sub(k, 1))
+            with t.carrying(t.add(k, 1), str(n), "1", (rows.type, first)) as turn:
+                times = factor.element(k, turn.index)
+                turn.following = [rows.less(turn.values[0], times, rows.load(turn.index))]
+            change = rows.divided(turn.values[0], root)
+            own = t.new(f"fmul {rows.type} {change}, {row}")
+            rest = reduced_sum(t, kind, n, own)
+            here = t.new(f"extractelement {rows.type} {change}, i64 {k}")
+            diagonal = t.new(f"fsub {kind} {here}, {t.new(f'fdiv {kind} {rest}, {root}')}")
+            later = rows.after(change, k)
+            whole = rows.select(rows.places("eq", k), t.splat(kind, diagonal, n), later)
+            rows.store(whole, k)
+            with t.loop(t.add(k, 1), str(n)) as other:
+                t.store(rows.element(k, other), rows.place(other), kind, k)
+    return str(t)
+
+
+def reduced_sum(t: Template, kind: str, count: int, x: str) -> str:
+    """Of the elements of a vector."""
+    type = vector_of(kind, count)
+    name = f"llvm.vector.reduce.fadd.v{count}f{8 * SIZES[kind]}"
+    t.declarations.add(f"declare {kind} @{name}({kind}, {type})")
+    return t.new(f"call reassoc {kind} @{name}({kind} 0.0, {type} {x})")
+
+
 class Factor:
     """A triangle of n rows by which equations are solved."""
 
@@ -290,10 +331,7 @@ def inner_product(t: Template, kind: str, x: str, y: str, span: tuple[str, str])
         with t.carrying(start, stop, str(size), (type, "zeroinitializer")) as turn:
             parts = [elements(t, kind, pointer, turn.index, size) for pointer in (x, y)]
             turn.following = [fma(t, kind, size, *parts, turn.values[0])]
-        reduced = f"llvm.vector.reduce.fadd.v{size}f{8 * SIZES[kind]}"
-        t.declarations.add(f"declare {kind} @{reduced}({kind}, {type})")
-        given = f"{kind} 0.0, {type} {turn.values[0]}"
-        totals.append(t.new(f"call reassoc {kind} @{reduced}({given})"))
+        totals.append(reduced_sum(t, kind, size, turn.values[0]))
     return t.new(f"fadd {kind} {totals[0]}, {totals[1]}")
 
 

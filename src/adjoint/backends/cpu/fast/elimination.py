@@ -11,7 +11,6 @@ import functools
 import numpy as np
 
 from ....kernels import elimination as templates
-from .. import NUMPY
 from ..jit.compiler import compiled
 from ..jit.memory import empty
 from .launch import address, chunks_of, launch
@@ -77,38 +76,33 @@ def small_cholesky(x: np.ndarray) -> np.ndarray:
     return orders
 
 
-def cholesky_gradient(factor: np.ndarray, g: np.ndarray, out: np.ndarray) -> None:
-    """What gradients of factors, lower triangles, say of the matrices. g is overwritten.
+def cholesky_gradient(u: np.ndarray, g: np.ndarray) -> None:
+    """g, the gradient of what `cholesky` leaves, becomes twice that of x, a symmetric matrix.
 
-    With x = [[x11, x21ᵀ], [x21, x22]] and likewise the factor: factor21 = x21 @ inv(factor11)ᵀ, and
-    factor22 is that of x22 - factor21 @ factor21ᵀ. Going back takes a sixth of the products that
-    the formula for the whole takes.
+    With x = [[x11, x12], [x12ᵀ, x22]] and likewise u: u12 = inv(u11)ᵀ @ x12, and u22 is that of
+    x22 - u12ᵀ @ u12. To go back takes a sixth of the products that a formula for the whole takes.
     """
-    n = factor.shape[-1]
+    n = u.shape[-1]
     if n <= MOST:
-        small_cholesky_gradient(factor, g, out)
+        small_cholesky_gradient(u, g)
         return
     m = half(n)
-    below, g_below, out_below = factor[:, m:, :m], g[:, m:, :m], out[:, m:, :m]
-    cholesky_gradient(factor[:, m:, m:], g[:, m:, m:], out[:, m:, m:])
-    doubled = out[:, m:, m:] * np.array(-2, g.dtype)
-    add_product(g_below, doubled, below)
-    turned = np.ascontiguousarray(g_below.swapaxes(1, 2))
-    solve_triangular(factor[:, :m, :m].swapaxes(1, 2), turned, lower=False, unit=False)
-    take_away(g[:, :m, :m], turned, below)
-    cholesky_gradient(factor[:, :m, :m], g[:, :m, :m], out[:, :m, :m])
-    out[:, :m, m:] = turned * np.array(0.5, g.dtype)
-    out_below[...] = out[:, :m, m:].swapaxes(1, 2)
+    first, beside = u[:, :m, :m], u[:, :m, m:]
+    g_first, g_beside = g[:, :m, :m], g[:, :m, m:]
+    cholesky_gradient(u[:, m:, m:], g[:, m:, m:])
+    take_away(g_beside, beside, g[:, m:, m:])
+    solve_triangular(first, g_beside, lower=False, unit=False)
+    take_away(g_first, beside, g_beside.swapaxes(1, 2))
+    cholesky_gradient(first, g_first)
+    g[:, m:, :m] = g_beside.swapaxes(1, 2)
 
 
-def small_cholesky_gradient(factor: np.ndarray, g: np.ndarray, out: np.ndarray) -> None:
-    turned = factor.swapaxes(1, 2)
-    inner = NUMPY["mirrored"](turned @ g)
-    solve_triangular(turned, inner, lower=False, unit=False)
-    inner = np.ascontiguousarray(inner.swapaxes(1, 2))
-    solve_triangular(turned, inner, lower=False, unit=False)
-    inner *= np.array(0.5, g.dtype)
-    out[...] = NUMPY["mirrored"](inner)
+def small_cholesky_gradient(u: np.ndarray, g: np.ndarray) -> None:
+    count, group = matrices_in_chunks(g)
+    step, row_step, _ = steps(g)
+    words = [address(u), address(g), count, group, row_step, step, *reversed(steps(u)[:2])]
+    entry = kernel("cholesky_gradient", KINDS[g.dtype], g.shape[-1])
+    launch(entry, words, chunks_of(group, count))
 
 
 # Triangles.

@@ -53,9 +53,10 @@ def cholesky_gradient(dout: np.ndarray, out: np.ndarray) -> np.ndarray:
     if not taken(out):
         return solving.cholesky_gradient(dout, out)
     solving.check_diagonal(out)
-    result = empty(out.shape, out.dtype)
-    given = as_lines(out)
-    elimination.cholesky_gradient(stacked(given), stacked(copied(dout)), stacked(result))
+    upper = np.ascontiguousarray(out.swapaxes(-1, -2))
+    result = copied(dout.swapaxes(-1, -2))
+    elimination.cholesky_gradient(stacked(upper), stacked(result))
+    result *= np.array(0.5, result.dtype)
     return result
 
 

@@ -1,0 +1,53 @@
+"""Square matrices and their mirror images, as LLVM IR: blocks whose rows and columns stay near.
+
+A chunk has a row of blocks up to the diagonal, and their mirror images. Words: x, out, rows, blocks
+in a row, steps of x from a row to the next, from a column and from a matrix; out is contiguous.
+"""
+
+from collections.abc import Callable
+
+from .template import Template
+
+SIDE = 32  # of a block
+
+# What stands in both places of two elements, the first below the diagonal or on it.
+Pair = Callable[[Template, str, str, str], str]
+
+
+def mean(t: Template, kind: str, x: str, y: str) -> str:
+    total = t.new(f"fadd {kind} {x}, {y}")
+    return t.new(f"fmul {kind} {total}, 0.5")
+
+
+def lower(t: Template, kind: str, x: str, y: str) -> str:
+    return x
+
+
+def mirror(name: str, kind: str, pair: Pair) -> str:
+    t = Template(name)
+    x, out = t.words("ptr", 2)
+    n, blocks, row_step, column_step, step = t.words("i64", 5)
+    matrix, block = t.divided("%chunk", blocks)
+    source = t.at(x, kind, t.product(matrix, step))
+    target = t.at(out, kind, t.product(matrix, t.product(n, n)))
+    first, last = t.part(str(SIDE), n, block)
+
+    def element(row: str, column: str) -> str:
+        place = t.add(t.product(row, row_step), t.product(column, column_step))
+        return t.load(source, kind, place)
+
+    with t.loop("0", last, str(SIDE)) as left, t.loop(first, last) as row:
+        right = t.minimum(t.add(left, SIDE), t.add(row, 1))
+        with t.loop(left, right) as column:
+            value = pair(t, kind, element(row, column), element(column, row))
+            t.store(value, target, kind, t.add(t.product(row, n), column))
+            t.store(value, target, kind, t.add(t.product(column, n), row))
+    return str(t)
+
+
+def symmetrized(kind: str) -> str:
+    return mirror("symmetrized", kind, mean)
+
+
+def mirrored(kind: str) -> str:
+    return mirror("mirrored", kind, lower)
