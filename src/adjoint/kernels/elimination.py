@@ -329,8 +329,8 @@ def inner_product(t: Template, kind: str, x: str, y: str, span: tuple[str, str])
     for start, stop, size in in_vectors(t, kind, *span):
         type = vector_of(kind, size)
         with t.carrying(start, stop, str(size), (type, "zeroinitializer")) as turn:
-            parts = [elements(t, kind, pointer, turn.index, size) for pointer in (x, y)]
-            turn.following = [fma(t, kind, size, *parts, turn.values[0])]
+            one, other = (elements(t, kind, pointer, turn.index, size) for pointer in (x, y))
+            turn.following = [fma(t, kind, size, one, other, turn.values[0])]
         totals.append(reduced_sum(t, kind, size, turn.values[0]))
     return t.new(f"fadd {kind} {totals[0]}, {totals[1]}")
 
@@ -343,10 +343,9 @@ def take_multiple(
     for start, stop, size in in_vectors(t, kind, *span):
         many = t.splat(kind, negative, size)
         with t.loop(start, stop, str(size)) as place:
-            parts = [elements(t, kind, pointer, place, size) for pointer in (x, y)]
-            target = t.at(y, kind, place)
-            value = fma(t, kind, size, many, *parts)
-            t.line(f"store {vector_of(kind, size)} {value}, ptr {target}, align {SIZES[kind]}")
+            one, other = (elements(t, kind, pointer, place, size) for pointer in (x, y))
+            value = fma(t, kind, size, many, one, other)
+            Rows(t, kind, t.at(y, kind, place), size, 0).store(value, "0")
 
 
 def solve_triangular(kind: str, n: int, width: int, lower: bool, unit: bool) -> str:
