@@ -230,6 +230,13 @@ sample(
 )
 sample("expm", lambda x: CALLS["expm"](x - x.mT), rotated, ((2, 2),), ((3, 2, 2),))
 sample("inv", lambda x: CALLS["inv"](x), np.linalg.inv, *SQUARE, domains=(regular,))
+sample(
+    "far_from_singular",
+    lambda x: CALLS["far_from_singular"](x, power=0.5, asked="a test"),
+    lambda x: x,
+    *SQUARE,
+    domains=(regular,),
+)
 sample("det", CALLS["det"], determinant, *SQUARE)
 sample("cofactors", CALLS["cofactors"], cofactor_matrix, *SQUARE)
 sample(

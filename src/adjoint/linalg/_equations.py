@@ -174,11 +174,11 @@ class PseudoInverse(NamedTuple):
 
 
 def pseudo_inverse(function: str, x: Tensor, rtol: Any) -> PseudoInverse:
+    u, s, vh = svd(x, full_matrices=False, real=real_of(x))
     with no_grad():
-        u, s, vh = svd(x, full_matrices=False, real=real_of(x))
         counts = greater(s, cutoff(function, x, s, rtol))
         inverse = where(counts, 1 / where(counts, s, 1), 0)
-    return PseudoInverse(x, u, s, inverse, vh)
+    return PseudoInverse(x, u.detach(), s, inverse, vh.detach())
 
 
 def cutoff(function: str, x: Tensor, s: Tensor, rtol: Any) -> Tensor:

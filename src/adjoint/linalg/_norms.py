@@ -5,7 +5,7 @@ from numbers import Real
 from typing import Any, Literal
 
 from .._dtypes import float16, float32
-from .._errors import ArgumentError
+from .._errors import ArgumentError, ShapeError
 from .._tensor import Tensor
 from ..functions import reductions
 from ..functions._arguments import Axis, as_axes, as_tensor, reject
@@ -130,13 +130,16 @@ def cond(x: Any, /, p: MatrixOrd = None) -> Tensor:
     >>> ad.linalg.cond(ad.asarray([[4.0, 0.0], [0.0, 2.0]]))
     tensor(2.)
     """
+    x = factorizable("cond", x)
+    if 0 in x.shape[-2:]:
+        raise ShapeError(f"cond: matrices without elements have no condition; shape is {x.shape}")
     if p is None or p in (2, -2):
-        values = singular_values(factorizable("cond", x))
-        reductions.some_elements("cond", values, (values.ndim - 1,))
+        values = singular_values(x)
         first, last = values[..., 0], values[..., -1]
         return last / first if p == -2 else first / last
     x = regular("cond", x)
     singular = equal(slogdet(x, real=real_of(x))[0], 0)
     stacked = reshape(singular, shape=(*singular.shape, 1, 1))
     inverse = inv(where(stacked, identity_like(x), x))
-    return where(singular, math.inf, matrix_norm(x, ord=p) * matrix_norm(inverse, ord=p))
+    both = matrix_norm(x, ord=p) * matrix_norm(inverse, ord=p)
+    return both / where(singular, 0.0, 1.0)  # so that the gradient isn't finite, either

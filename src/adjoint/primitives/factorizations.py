@@ -14,7 +14,7 @@ from .elementwise import abs as absolute
 from .elementwise import equal, where
 from .reductions import max_
 from .shapes import concat, matrix_transpose, slice_
-from .solving import solve_triangular
+from .solving import far_from_singular, solve_triangular
 from .triangles import mirrored, triangle
 
 
@@ -108,6 +108,8 @@ def qr_shape(x_shape: Shape, complete: bool) -> tuple[Shape, Shape]:
 
 def tall_qr_rule(g_q, g_r, q, r):
     """What the gradients of q and a square r say of their product."""
+    asked = "qr: where columns are linearly dependent, or nearly so, it has no gradient"
+    r = far_from_singular(r, power=0.9, asked=asked)
     inner = matmul(r, matrix_transpose(g_r)) - matmul(matrix_transpose(g_q), q)
     both = g_q + matmul(q, mirrored(inner))
     return matrix_transpose(solve_triangular(r, matrix_transpose(both), upper=True, unit=False))
@@ -193,6 +195,8 @@ def expm_rule(g, x):
 
     g is scaled, so that it has no part in how the exponential is computed.
     """
+    if not x.shape[-1]:
+        return g
     with no_grad():
         size = max_(absolute(g), axis=(len(g.shape) - 2, len(g.shape) - 1), keepdims=True)
         size = where(equal(size, 0), 1, size)

@@ -167,9 +167,10 @@ def third_derivative(g, x, y):
 
     With z = inv(x), a = z g and b = z y it is the transpose of
     det(x) (ab + ba - tr(a) b - tr(b) a + tr(a) tr(b) - tr(ab)) z. So it isn't known of singular
-    matrices: `inv` refuses them.
+    matrices, and has no digits left where they are nearly so.
     """
-    z = inv(x)
+    asked = "det: third derivatives can't be had where a matrix is singular, or nearly so"
+    z = inv(far_from_singular(x, power=1 / 3, asked=asked))
     a, b = matmul(z, g), matmul(z, y)
     tr_a, tr_b = total(matrix_transpose(z), g), total(matrix_transpose(z), y)
     tr_ab = total(a, matrix_transpose(b))
@@ -178,6 +179,15 @@ def third_derivative(g, x, y):
     return scaled(det(x), matrix_transpose(matmul(whole, z)))
 
 
+far_from_singular = op.other(
+    "far_from_singular",
+    "x, if rounding errors grow by less than eps ** -power when its matrices are inverted. "
+    "`asked`: what to say if not.",
+    attrs="power asked",
+    shape=lambda x_shape: x_shape,
+    batch="leading",
+    x=lambda g: g,
+)
 det = op.other(
     "det",
     "Determinants.",

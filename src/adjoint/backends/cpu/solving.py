@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..._errors import ArgumentError
+from ..._errors import ArgumentError, GradientError
 from .factorizations import refusal, refused
 from .table import KERNELS, kernel
 
@@ -85,22 +85,31 @@ def cholesky_gradient(dout: np.ndarray, out: np.ndarray) -> np.ndarray:
 # Cofactors. Where a matrix is far from singular they are its determinant times the transposed
 # inverse. Else it is x = u @ diag(s) @ vh, and they are those of the diagonal, in these directions.
 
-WELL_CONDITIONED = 1e3  # as an estimate of how much rounding errors grow
+WELL_CONDITIONED = 1e3  # an estimate of how much rounding errors grow
 
 
-def inverses(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Inverses of the matrices that have one which is precise, and which have not."""
+def inverses(x: np.ndarray, largest: float) -> tuple[np.ndarray, np.ndarray]:
+    """Inverses, and of which matrices they are missing, or not precise: rounding errors grow by
+    more than `largest`."""
     try:
         inverse = np.linalg.inv(x)
     except np.linalg.LinAlgError:
         return np.zeros_like(x), np.ones(x.shape[:-2], bool)
     grown = np.abs(x).sum(-1).max(-1, initial=0) * np.abs(inverse).sum(-1).max(-1, initial=0)
-    return inverse, ~(grown < WELL_CONDITIONED)
+    return inverse, ~(grown < largest)
+
+
+@kernel
+def far_from_singular(x: np.ndarray, *, power: float, asked: str) -> np.ndarray:
+    _, others = inverses(x, float(np.finfo(x.dtype).eps) ** -power)
+    if others.any():
+        raise GradientError(asked)
+    return x
 
 
 @kernel
 def cofactors(x: np.ndarray) -> np.ndarray:
-    inverse, others = inverses(x)
+    inverse, others = inverses(x, WELL_CONDITIONED)
     out = np.linalg.det(x)[..., None, None] * inverse.swapaxes(-1, -2)
     if others.any():
         u, s, vh, sign = directions(x[others])
@@ -110,7 +119,7 @@ def cofactors(x: np.ndarray) -> np.ndarray:
 
 @kernel
 def cofactors_change(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    inverse, others = inverses(x)
+    inverse, others = inverses(x, WELL_CONDITIONED)
     along = inverse @ y
     traces = np.trace(along, axis1=-2, axis2=-1)[..., None, None]
     change = traces * inverse - along @ inverse
