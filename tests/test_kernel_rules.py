@@ -21,6 +21,7 @@ pytest.importorskip("llvmlite")
 # Ops whose rules are expressions without being one kernel, and why.
 WITHOUT_FUSED_RULES = {
     "cast": "to a dtype that only the call knows",
+    "cholesky": "linear algebra",
     "cofactors": "linear algebra",
     "conv": "a contraction",
     "conv_input": "a contraction",
