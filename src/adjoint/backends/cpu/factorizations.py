@@ -28,6 +28,13 @@ def refused(name: str, test: Callable, complaint: str, x: np.ndarray) -> Argumen
     return ArgumentError(f"{name}: a matrix in a tensor of shape {x.shape} {complaint}")
 
 
+def finite(x: np.ndarray) -> np.ndarray:
+    """Of some matrices with infinities LAPACK never finds the singular values, nor gives up."""
+    if not np.isfinite(x).all():
+        raise np.linalg.LinAlgError
+    return x
+
+
 def refusing(test: Callable, complaint: str) -> Callable:
     """Enter a function into the table, with what to say of a matrix that LAPACK refuses."""
 
@@ -48,26 +55,26 @@ not_finite = "has no singular values that could be found: are there NaNs or infi
 no_eigenvalues = "has no eigenvalues that could be found: are there NaNs or infinities in it?"
 
 
-@refusing(np.linalg.svdvals, not_finite)
+@refusing(lambda x: np.linalg.svdvals(finite(x)), not_finite)
 def svd(x, *, full_matrices, real):
-    u, s, vh = np.linalg.svd(x, full_matrices)
+    u, s, vh = np.linalg.svd(finite(x), full_matrices)
     return u, s.astype(real, copy=False), vh
 
 
-@refusing(np.linalg.svdvals, not_finite)
+@refusing(lambda x: np.linalg.svdvals(finite(x)), not_finite)
 def svdvals(x):
-    return np.linalg.svdvals(x)
+    return np.linalg.svdvals(finite(x))
 
 
-@refusing(np.linalg.eigvalsh, no_eigenvalues)
+@refusing(lambda x: np.linalg.eigvalsh(finite(x)), no_eigenvalues)
 def eigh(x, *, real):
-    values, vectors = np.linalg.eigh(x)
+    values, vectors = np.linalg.eigh(finite(x))
     return values.astype(real, copy=False), vectors
 
 
-@refusing(np.linalg.eigvalsh, no_eigenvalues)
+@refusing(lambda x: np.linalg.eigvalsh(finite(x)), no_eigenvalues)
 def eigvalsh(x):
-    return np.linalg.eigvalsh(x)
+    return np.linalg.eigvalsh(finite(x))
 
 
 @refusing(np.linalg.eigvals, no_eigenvalues)

@@ -90,13 +90,14 @@ WELL_CONDITIONED = 1e3  # an estimate of how much rounding errors grow
 
 def inverses(x: np.ndarray, largest: float) -> tuple[np.ndarray, np.ndarray]:
     """Inverses, and of which matrices they are missing, or not precise: rounding errors grow by
-    more than `largest`."""
+    more than `largest`. There is no better way where a matrix isn't finite."""
+    finite = np.isfinite(x).all((-2, -1))
     try:
         inverse = np.linalg.inv(x)
     except np.linalg.LinAlgError:
-        return np.zeros_like(x), np.ones(x.shape[:-2], bool)
+        return np.full_like(x, np.nan), finite
     grown = np.abs(x).sum(-1).max(-1, initial=0) * np.abs(inverse).sum(-1).max(-1, initial=0)
-    return inverse, ~(grown < largest)
+    return inverse, finite & ~(grown < largest)
 
 
 @kernel
