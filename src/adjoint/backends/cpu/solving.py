@@ -91,7 +91,7 @@ WELL_CONDITIONED = 1e3  # an estimate of how much rounding errors grow
 def inverses(x: np.ndarray, largest: float) -> tuple[np.ndarray, np.ndarray]:
     """Inverses, and of which matrices they are missing, or not precise: rounding errors grow by
     more than `largest`. There is no better way where a matrix isn't finite."""
-    finite = np.isfinite(x).all((-2, -1))
+    finite = np.asarray(np.isfinite(x).all((-2, -1)))
     try:
         inverse = np.linalg.inv(x)
     except np.linalg.LinAlgError:
