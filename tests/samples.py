@@ -20,7 +20,7 @@ MODULES = [
     importlib.import_module(module.name)
     for module in pkgutil.iter_modules(primitives.__path__, "adjoint.primitives.")
 ]
-MODULES.append(importlib.import_module("adjoint.linalg._spectral"))
+MODULES.append(importlib.import_module("adjoint.linalg._orthogonal"))
 CALLS: dict[str, Callable] = {
     call.op.name: call
     for module in MODULES

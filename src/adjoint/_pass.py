@@ -38,7 +38,8 @@ class Pass:
 
     `fast`: gradients are raw arrays that nothing but arithmetic is done with, so that compiled
     rules can be used. `frontier`: the heap key up to which the graph is done that was there before
-    checkpoints recomputed theirs.
+    checkpoints recomputed theirs. `recorded`: the only nodes, if there are such, whose gradients
+    are to have a graph.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Pass:
         self.fast = not create_graph and not mode.word & (ANOMALY | TRACE)
         self.release_from = first_released(retain_graph or create_graph)
         self.frontier = -math.inf
+        self.recorded: set[Node] | None = None
 
     def wants(self, node: Node) -> bool:
         return self.only is None or node in self.only
@@ -87,7 +89,12 @@ class Pass:
             node.saved = RELEASED
         if plan.recomputes:
             return out
-        parts = (out,) if plan.single else out
+        parts: Any = (out,) if plan.single else out
+        if self.recorded is not None:
+            parts = [
+                part if part is None or parent in self.recorded else wrap(part.data)
+                for parent, part in zip(parents, parts, strict=True)
+            ]
         return [
             (parent, fitted(plan, parent, part))
             for parent, part in zip(parents, parts, strict=True)
@@ -131,8 +138,9 @@ class Pass:
         """Run a checkpoint's function again; its new nodes take the gradients of the outputs."""
         outputs = node.saved.recompute(node, self.anomaly)
         self.frontier = max(self.frontier, node.order)
-        if self.only is not None:
-            add_leading(reachable(outputs, newer_than=node.order), self.only)
+        for nodes in (self.only, self.recorded):
+            if nodes is not None:
+                add_leading(reachable(outputs, newer_than=node.order), nodes)
         return [
             (output, part)
             for output, part in zip(outputs, g, strict=True)

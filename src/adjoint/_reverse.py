@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ._apply import as_array
-from ._lookahead import early_leaves, reachable
+from ._lookahead import early_leaves, leading_to, reachable
 from ._modes import TRACE, mode
 from ._node import RELEASED, Node, needing_graph
 from ._pass import (
@@ -67,9 +67,11 @@ def propagate(
     seeds = [(node, g) for node, g in seeds if only is None or node in only]
     if needing_graph and not create_graph:
         ahead = [n for n in reachable(node for node, _ in seeds) if only is None or n in only]
-        if any(node in needing_graph for node in ahead):
+        needing = [node for node in ahead if node in needing_graph]
+        if needing:
             leaf, watched, retain = map(without_graph, (leaf, watched, retain))
             run = Pass(leaf, True, True, watch, watched, retain, only, hooks)
+            run.recorded = leading_to(ahead, needing)
             order = early_leaves(ahead) if early else {}
             serially([(node, wrap(g)) for node, g in seeds], run, order)
             release([] if retain_graph else ahead)

@@ -224,6 +224,7 @@ def cross(x: Any, y: Any, /, *, axis: int = -1, **unknown: Any) -> Tensor:
         raise ShapeError(
             f"cross: axis {axis} must have length 3, shapes are {x.shape} and {y.shape}"
         )
+    broadcast_shapes("cross", [x.shape, y.shape])
     return turned(x, axis, 1) * turned(y, axis, 2) - turned(x, axis, 2) * turned(y, axis, 1)
 
 

@@ -1,17 +1,39 @@
 """What the functions of this package check and share."""
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from .._dtypes import REAL_PART, as_numpy, float16
-from .._errors import DTypeError, ShapeError
+from .._errors import ArgumentError, DTypeError, ShapeError
 from .._modes import is_grad_enabled
 from .._tensor import Tensor
 from ..functions._arguments import as_tensor
 from ..functions.contractions import conjugated
 from ..functions.shapes import matrix_transpose
 from ..primitives.triangles import symmetrized
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def named(function: Callable[P, R]) -> Callable[P, R]:
+    """A function whose errors begin with its own name, whatever in it they come from."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except (ArgumentError, DTypeError, ShapeError) as error:
+            start, _, rest = str(error).partition(": ")
+            if start == name:
+                raise
+            raise type(error)(f"{name}: {rest}") from None
+
+    return call
 
 
 def matrices(function: str, x: Any) -> Tensor:

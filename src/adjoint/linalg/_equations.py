@@ -1,16 +1,17 @@
 """Linear equations, inverses, determinants."""
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._errors import ShapeError
+from .._errors import ArgumentError, ShapeError
 from .._modes import no_grad
-from .._shapes import broadcast_shapes
+from .._shapes import broadcast_shapes, broadcasts_to
 from .._tensor import Tensor
 from ..functions import reductions
-from ..functions._arguments import as_tensor, in_common_dtype
+from ..functions._arguments import in_common_dtype
 from ..functions.shapes import expand_dims, matrix_transpose
 from ..primitives import factorizations, solving
 from ..primitives.contractions import matmul
@@ -20,8 +21,8 @@ from ..primitives.elementwise import abs as absolute
 from ..primitives.elementwise import greater, square, where
 from ..primitives.reductions import broadcast_to, max_, sum_
 from ..primitives.shapes import reshape
-from ._checks import adjoint, factorizable, real_of, regular
-from ._spectral import svd
+from ._checks import adjoint, factorizable, named, real_of, regular
+from ._orthogonal import svd
 
 
 class SlogdetResult(NamedTuple):
@@ -77,6 +78,7 @@ def system(function: str, x: Tensor, y: Tensor) -> System:
     return System(x, columns.matrices if columns else right, finish)
 
 
+@named
 def solve(x: Any, y: Any, /) -> Tensor:
     """What x takes to y: x @ solve(x, y) = y. Batch axes broadcast.
 
@@ -91,6 +93,7 @@ def solve(x: Any, y: Any, /) -> Tensor:
     return finish(solving.lu_solve(x, factors, pivots, y, transposed=False, asked="solve"))
 
 
+@named
 def solve_triangular(
     a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
@@ -107,6 +110,12 @@ def solve_triangular(
     a, b = in_common_dtype("solve_triangular", a, b)
     a = regular("solve_triangular", a)
     if not left:
+        if b.ndim > 1 and b.shape[-1] != a.shape[-1]:
+            n = a.shape[-1]
+            raise ShapeError(
+                f"solve_triangular: from the right, matrices of shape {a.shape} need a side of "
+                f"shape ({n},) or (..., k, {n}), got {b.shape}"
+            )
         a, upper = matrix_transpose(a), not upper
         b = matrix_transpose(b) if b.ndim > 1 else b
     x, y, finish = system("solve_triangular", a, b)
@@ -115,6 +124,7 @@ def solve_triangular(
     return matrix_transpose(out) if not left and b.ndim > 1 else out
 
 
+@named
 def cholesky_solve(b: Any, L: Any, *, upper: bool = False) -> Tensor:
     """What a positive definite matrix takes to b, from its Cholesky factor: L @ Lᴴ @ x = b.
 
@@ -131,6 +141,7 @@ def cholesky_solve(b: Any, L: Any, *, upper: bool = False) -> Tensor:
     return finish(solving.cholesky_solve(x, y))
 
 
+@named
 def lstsq(a: Any, b: Any, *, rtol: Any = None) -> LstsqResult:
     """The smallest x for which a @ x is closest to b: `solution`, and what was found on the way.
 
@@ -185,14 +196,23 @@ def cutoff(function: str, x: Tensor, s: Tensor, rtol: Any) -> Tensor:
     """The largest singular value that counts as 0, for each matrix."""
     if rtol is None:
         rtol = max(x.shape[-2:]) * float(np.finfo(real_of(x)).eps)
-    elif not isinstance(rtol, (int, float)):
-        rtol = as_tensor(function, rtol)
+    elif isinstance(rtol, Tensor):
+        if not broadcasts_to(rtol.shape, x.shape[:-2]):
+            raise ShapeError(
+                f"{function}: rtol of shape {rtol.shape} doesn't fit the batch axes "
+                f"{x.shape[:-2]} of shape {x.shape}"
+            )
         rtol = expand_dims(cast(rtol, dtype=s.data.dtype), -1)
+    elif not isinstance(rtol, Real) or not float(rtol) >= 0:
+        raise ArgumentError(
+            f"{function}: rtol is a number from 0 on, or a tensor of them, got {rtol!r}"
+        )
     if not s.shape[-1]:
         return full(shape=s.shape, value=0, dtype=s.data.dtype, device=s.device)
     return max_(s, axis=(s.ndim - 1,), keepdims=True) * rtol
 
 
+@named
 def inv(x: Any, /) -> Tensor:
     """The inverse of a square matrix.
 
@@ -203,6 +223,7 @@ def inv(x: Any, /) -> Tensor:
     return solving.inv(regular("inv", x))
 
 
+@named
 def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
     """The pseudo-inverse; singular values of at most `rtol` times the largest count as 0.
 
@@ -216,6 +237,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
     return pseudo_inverse("pinv", x, rtol)(broadcast_to(one, shape=(*x.shape[:-2], rows, rows)))
 
 
+@named
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
     """How many singular values are larger than `rtol` times the largest.
 
@@ -227,6 +249,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
     return reductions.count_nonzero(greater(s, cutoff("matrix_rank", x, s, rtol)), axis=-1)
 
 
+@named
 def det(x: Any, /) -> Tensor:
     """The determinant of a square matrix.
 
@@ -236,6 +259,7 @@ def det(x: Any, /) -> Tensor:
     return solving.det(regular("det", x))
 
 
+@named
 def slogdet(x: Any, /) -> SlogdetResult:
     """The sign of the determinant, and the logarithm of its absolute value.
 

@@ -10,7 +10,7 @@ from .._errors import ArgumentError
 from .._tensor import Tensor
 from ..functions._arguments import undifferentiated
 from ..primitives import factorizations
-from . import _spectral as spectral
+from . import _orthogonal as orthogonal
 from ._checks import (
     adjoint,
     complex_of,
@@ -58,7 +58,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     tensor([2., 1.])
     """
     x = factorizable("svd", x)
-    return SVDResult(*spectral.svd(x, full_matrices=bool(full_matrices), real=real_of(x)))
+    return SVDResult(*orthogonal.svd(x, full_matrices=bool(full_matrices), real=real_of(x)))
 
 
 def svdvals(x: Any, /) -> Tensor:
@@ -72,7 +72,7 @@ def svdvals(x: Any, /) -> Tensor:
 
 def singular_values(x: Tensor) -> Tensor:
     if is_differentiated(x):
-        return spectral.svd(x, full_matrices=False, real=real_of(x))[1]
+        return orthogonal.svd(x, full_matrices=False, real=real_of(x))[1]
     return factorizations.svdvals(x)
 
 
@@ -85,7 +85,7 @@ def eigh(x: Any, /) -> EighResult:
     tensor([1., 3.])
     """
     x = hermitian("eigh", x)
-    return EighResult(*spectral.eigh(x, real=real_of(x)))
+    return EighResult(*orthogonal.eigh(x, real=real_of(x)))
 
 
 def eigvalsh(x: Any, /) -> Tensor:
@@ -96,7 +96,7 @@ def eigvalsh(x: Any, /) -> Tensor:
     """
     x = hermitian("eigvalsh", x)
     if is_differentiated(x):
-        return spectral.eigh(x, real=real_of(x))[0]
+        return orthogonal.eigh(x, real=real_of(x))[0]
     return factorizations.eigvalsh(x)
 
 
@@ -129,7 +129,7 @@ def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResu
     """
     if mode not in ("reduced", "complete"):
         raise ArgumentError(f"qr: mode is 'reduced' or 'complete', got {mode!r}")
-    return QRResult(*factorizations.qr(factorizable("qr", x), complete=mode == "complete"))
+    return QRResult(*orthogonal.qr(factorizable("qr", x), complete=mode == "complete"))
 
 
 def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:

@@ -17,18 +17,17 @@ import numpy as np
 
 from .. import backends, op
 from .._errors import GradientError
-from .._lookahead import leading_to, reachable
 from .._modes import is_grad_enabled, no_grad
-from .._node import Leaf, Node
-from .._reverse import propagate
-from .._tensor import Tensor, wrap
-from .._variables import filled, ignore
+from .._node import Leaf
+from .._tensor import Tensor
+from .._variables import filled
 from ..primitives.conversions import cast
 from ..primitives.creation import arange
 from ..primitives.elementwise import abs as absolute
 from ..primitives.elementwise import equal, less_equal, maximum, where
 from ..primitives.factorizations import gauge
 from ..primitives.reductions import any_, max_
+from ._choice import independent_of_choice, largest, pulled_back
 
 Linear = Callable[..., Tensor]
 
@@ -37,7 +36,8 @@ def tolerance(dtype: np.dtype) -> float:
     """How far apart values of about 1 are that count as equal.
 
     Rounding errors in a quotient grow as values come closer: here they cost two thirds of the
-    digits. Values that are equal but for rounding errors are a lot closer.
+    digits. Values that are equal but for rounding errors are a lot closer. A derivative of the
+    quotient has that many digits left at the root of it.
     """
     return float(np.finfo(dtype).eps) ** (2 / 3)
 
@@ -60,8 +60,8 @@ def as_host(x: Tensor) -> np.ndarray | None:
 
 def refuse_second_order(g: Tensor, asked: str) -> Tensor:
     raise GradientError(
-        f"{asked}: second derivatives, where values are equal, can't be had of functions that use "
-        "the vectors; first derivatives can"
+        f"{asked}: second derivatives, where values are equal or nearly so, can't be had of "
+        "functions that use the vectors; first derivatives can"
     )
 
 
@@ -74,17 +74,31 @@ first_order_only = op.other(
     shape=lambda x_shape: x_shape,
     batch="leading",
     forward=lambda x, values, *, asked: x,
+    x=lambda g: g,
     values=refuse_second_order,
 )
 
 
 class Quotients:
     """Quotients whose numerators are linear in the gradients `gs` of vectors, and denominators in
-    the `values`; `asked` is what they are computed for."""
+    the `values`; `asked` is what they are computed for.
 
-    def __init__(self, gs: Sequence[Tensor], values: Tensor, asked: str) -> None:
+    `outputs` are the vectors as the factorisation gave them, and `of_vectors` makes of gradients of
+    those what `gs` are. `joint` is the factorisation's node, if it has one.
+    """
+
+    def __init__(
+        self,
+        gs: Sequence[Tensor],
+        values: Tensor,
+        outputs: Sequence[Tensor],
+        of_vectors: Callable[..., Sequence[Tensor]],
+        asked: str,
+    ) -> None:
         self.gs = gs
         self.values = values
+        self.outputs = outputs
+        self.of_vectors = of_vectors
         self.asked = asked
         with no_grad():
             last = (values.ndim - 1,)
@@ -94,13 +108,19 @@ class Quotients:
     def __call__(self, numerator: Linear, denominator: Linear) -> Tensor:
         """`denominator` is given the values and about how large they are."""
         above, below = numerator(*self.gs), denominator(self.values, self.size)
-        with no_grad():
-            close = less_equal(absolute(below), self.size * tolerance(below.data.dtype))
-            anywhere = as_host(any_(close, axis=tuple(range(close.ndim)), keepdims=False))
+        limit = tolerance(below.data.dtype)
+        close, near = self.nearer(below, limit), self.nearer(below, limit**0.5)
         out = above / where(close, 1, below)
+        anywhere, is_near = has_any(close), has_any(near)
         if anywhere is None:
             return self.apart(out, close)
+        if is_near:
+            out = first_order_only(out, self.values, asked=self.asked)
         return self.with_limits(out, above, close, numerator, denominator) if anywhere else out
+
+    def nearer(self, below: Tensor, limit: float) -> Tensor:
+        with no_grad():
+            return less_equal(absolute(below), self.size * limit)
 
     def apart(self, out: Tensor, close: Tensor) -> Tensor:
         """The quotients, if it turns out that no values are equal."""
@@ -111,16 +131,21 @@ class Quotients:
     def with_limits(
         self, out: Tensor, above: Tensor, close: Tensor, numerator: Linear, denominator: Linear
     ) -> Tensor:
-        reason = (
-            f"{self.asked}: values are equal, and the function depends on the choice of vectors"
-        )
-        out = gauge(out, where(close, above, 0), largest(self.gs), asked=reason)
         changes = self.changes
+
+        def rotation(*found: Tensor) -> Tensor:
+            return where(close, numerator(*self.of_vectors(*found)), 0)
+
         with no_grad():
             below = denominator(self.direction, filled(self.size, 1))
-            limit = numerator(*changes) / where(close, below, 1)
-        limit = first_order_only(limit, self.values, asked=self.asked)
-        return where(close, limit, out)
+            scale = maximum(largest(self.gs), self.size * largest(changes))
+        reason = f"{self.asked}: some are equal, and the function depends on the choice of vectors"
+        said, others = where(close, above, 0), [self.values]
+        out = independent_of_choice(
+            out, said, scale, rotation, self.gs, self.outputs, others, reason
+        )
+        limit = numerator(*changes) / where(close, below, 1)
+        return where(close, first_order_only(limit, self.values, asked=self.asked), out)
 
     @property
     def direction(self) -> Tensor:
@@ -133,8 +158,8 @@ class Quotients:
         """How the gradients change as the values move; the vectors stay."""
         if not is_grad_enabled():
             raise GradientError(
-                f"{self.asked}: values are equal in what a checkpoint recomputed; pass "
-                "create_graph=True to backward, or keep it out of the checkpoint"
+                f"{self.asked}: values are equal in what a checkpoint recomputed: keep this part "
+                "out of the checkpoint"
             )
         recorded = [g for g in self.gs if g.node is not None]
         probes = [variable(filled(g, 0)) for g in recorded]
@@ -142,42 +167,19 @@ class Quotients:
         changed: list[Any] = [None] * len(probes)
         if inner is not None and inner.node is not None:
             along = filled(self.values, 1) * self.direction
-            changed = pulled_back([inner], [along], probes, create_graph=False)
+            changed = pulled_back([inner], [along], probes, create_graph=True)
         found = iter(changed)
         out = [None if g.node is None else next(found) for g in self.gs]
         return [filled(g, 0) if x is None else x for g, x in zip(self.gs, out, strict=True)]
 
 
-def largest(gs: Sequence[Tensor]) -> Tensor:
-    """The largest absolute value in matrices, as matrices of one element."""
-    axes = (gs[0].ndim - 2, gs[0].ndim - 1)
-    return functools.reduce(maximum, [max_(absolute(g), axis=axes, keepdims=True) for g in gs])
+def has_any(places: Tensor) -> bool | None:
+    """Whether any is true; None in a trace."""
+    with no_grad():
+        found = as_host(any_(places, axis=tuple(range(places.ndim)), keepdims=False))
+    return None if found is None else bool(found)
 
 
 def variable(x: Tensor) -> Tensor:
     x.node = Leaf(x)
     return x
-
-
-def pulled_back(
-    outputs: list[Tensor], gs: list[Tensor], inputs: list[Tensor], create_graph: bool
-) -> list[Tensor | None]:
-    """What gradients of outputs say of inputs. No hook is run, and nothing released."""
-    targets: list[Any] = [x.node for x in inputs]
-    seeds: list[tuple[Any, Any]] = [
-        (x.node, g if create_graph else g.data) for x, g in zip(outputs, gs, strict=True)
-    ]
-    found: dict[Node, Any] = {}
-    if seeds:
-        propagate(
-            seeds,
-            ignore,
-            create_graph=create_graph,
-            retain_graph=True,
-            watch=frozenset(targets),
-            watched=found.__setitem__,
-            only=leading_to(reachable(node for node, _ in seeds), targets),
-            hooks=False,
-        )
-    out = [found.get(node) for node in targets]
-    return [g if g is None or isinstance(g, Tensor) else wrap(g) for g in out]

@@ -5,7 +5,7 @@ from numbers import Real
 from typing import Any, Literal
 
 from .._dtypes import float16, float32
-from .._errors import ArgumentError, ShapeError
+from .._errors import ArgumentError
 from .._tensor import Tensor
 from ..functions import reductions
 from ..functions._arguments import Axis, as_axes, as_tensor, reject
@@ -15,10 +15,11 @@ from ..primitives.elementwise import equal, not_equal, pow, sign, sqrt, square, 
 from ..primitives.reductions import max_, min_, sum_
 from ..primitives.shapes import reshape
 from ..primitives.solving import identity_like, inv, slogdet
-from ._checks import factorizable, matrices, real_of, regular
+from ._checks import factorizable, matrices, named, real_of, regular
 from ._factorizations import singular_values
 
 MatrixOrd = float | Literal["fro", "nuc"] | None
+MATRIX_ORDS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 
 
 def vector_norm(
@@ -84,6 +85,7 @@ def root(total: Tensor, ord: float) -> Tensor:
     return where(zero, 0.0 if ord > 0 else math.inf, found)
 
 
+@named
 def matrix_norm(
     x: Any,
     /,
@@ -107,20 +109,23 @@ def matrix_norm(
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord in (2, -2, "nuc"):
         values, axes = singular_values(factorizable("matrix_norm", x)), (x.ndim - 2,)
+        if values.shape[-1]:  # norms have gradient 0 where they are 0
+            values = where(equal(values[..., :1], 0), 0.0, values)
     elif ord in (1, -1, math.inf, -math.inf):
         summed = x.ndim - 2 if math.isfinite(ord) else x.ndim - 1
         values, axes = sum_(absolute(x), axis=(summed,), keepdims=False), (x.ndim - 2,)
     else:
-        raise ArgumentError(
-            f"matrix_norm: ord is 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}"
-        )
+        raise ArgumentError(f"matrix_norm: ord is one of {MATRIX_ORDS}, got {ord!r}")
     if ord == "nuc":
         out = sum_(values, axis=axes, keepdims=False)
+    elif ord < 0 and not values.shape[-1]:
+        raise ArgumentError(f"matrix_norm: nothing to take the smallest of; shape is {x.shape}")
     else:
         out = extreme("matrix_norm", values, axes, False, ord)
     return reshape(out, shape=(*out.shape, 1, 1)) if keepdims else out
 
 
+@named
 def cond(x: Any, /, p: MatrixOrd = None) -> Tensor:
     """The condition number: a norm of matrices (see `matrix_norm`) times that of their inverses.
 
@@ -130,16 +135,21 @@ def cond(x: Any, /, p: MatrixOrd = None) -> Tensor:
     >>> ad.linalg.cond(ad.asarray([[4.0, 0.0], [0.0, 2.0]]))
     tensor(2.)
     """
+    if p is not None and p not in MATRIX_ORDS:
+        raise ArgumentError(f"cond: p is None or one of {MATRIX_ORDS}, got {p!r}")
     x = factorizable("cond", x)
     if 0 in x.shape[-2:]:
-        raise ShapeError(f"cond: matrices without elements have no condition; shape is {x.shape}")
+        raise ArgumentError(f"cond: nothing has no condition; shape is {x.shape}")
     if p is None or p in (2, -2):
         values = singular_values(x)
-        first, last = values[..., 0], values[..., -1]
-        return last / first if p == -2 else first / last
+        last = (values.ndim - 1,)
+        most, least = (extreme(values, axis=last, keepdims=False) for extreme in (max_, min_))
+        out = least / most if p == -2 else most / least
+        return where(equal(most, 0), math.inf, out)
     x = regular("cond", x)
     singular = equal(slogdet(x, real=real_of(x))[0], 0)
     stacked = reshape(singular, shape=(*singular.shape, 1, 1))
     inverse = inv(where(stacked, identity_like(x), x))
     both = matrix_norm(x, ord=p) * matrix_norm(inverse, ord=p)
-    return both / where(singular, 0.0, 1.0)  # so that the gradient isn't finite, either
+    # Divided, so that where it is infinite its gradient isn't finite, either.
+    return where(equal(both, 0), 1.0, both) / where(singular, 0.0, 1.0)

@@ -11,9 +11,10 @@ from ..primitives.contractions import matmul
 from ..primitives.creation import eye
 from ..primitives.elementwise import where
 from ..primitives.solving import inv
-from ._checks import factorizable, matrices, regular, square_matrices
+from ._checks import factorizable, matrices, named, regular, square_matrices
 
 
+@named
 def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
     """The diagonals of matrices; `offset` counts upwards from the main one.
 
@@ -23,6 +24,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
     return arrangement.diagonal(matrices("diagonal", x), offset, -2, -1)
 
 
+@named
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     """The sum of a diagonal. Integers are summed in 64 bits.
 
@@ -33,6 +35,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     return reductions.sum(found, axis=-1, dtype=dtype)
 
 
+@named
 def matrix_power(x: Any, n: int, /) -> Tensor:
     """A square matrix multiplied with itself n times; a negative n is for its inverse.
 
@@ -56,6 +59,7 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
     return positive(out)  # not x itself, if n is 1
 
 
+@named
 def expm(x: Any, /) -> Tensor:
     """The exponential of square matrices: 1 + x + x @ x / 2 + ...
 

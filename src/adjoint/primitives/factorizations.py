@@ -1,21 +1,21 @@
 """Factorisations of matrices, in the last two axes, and their exponential.
 
 `real` is the dtype of the real numbers among the results, where the input may be complex; `dtype`
-that of complex results of a real input. Eigenvectors and singular vectors, whose gradients aren't
-always to be had from a formula, are in `adjoint.linalg`.
+that of complex results of a real input. What gives orthonormal vectors is in `adjoint.linalg`: they
+are a choice, so that their gradients aren't always to be had from a formula.
 """
 
 from .. import op
 from .._modes import no_grad
-from .._shapes import Shape, at_axis
+from .._shapes import at_axis
 from .contractions import matmul
 from .creation import full
 from .elementwise import abs as absolute
 from .elementwise import equal, where
 from .reductions import max_
 from .shapes import concat, matrix_transpose, slice_
-from .solving import far_from_singular, solve_triangular
-from .triangles import mirrored, triangle
+from .solving import solve_triangular
+from .triangles import triangle
 
 
 def columns(x, start: int, stop: int):
@@ -38,20 +38,6 @@ gauge = op.other(
     batch=lambda size, batched, x, free, scale, *, asked: gauge(x, free, scale, asked=asked),
     x=lambda g: g,
 )
-
-
-def without_rest(g, x, kept: int, asked: str):
-    """The gradient of the first columns of an orthogonal matrix x, and these columns.
-
-    The other columns follow the first, but for a rotation among themselves, which is free.
-    """
-    count = x.shape[-1]
-    first, rest = columns(x, 0, kept), columns(x, kept, count)
-    g_first, g_rest = columns(g, 0, kept), columns(g, kept, count)
-    turn = matmul(matrix_transpose(rest), g_rest)
-    out = g_first - matmul(rest, matmul(matrix_transpose(g_rest), first))
-    asked += " can be chosen, and the function depends on the choice: it has no gradient"
-    return gauge(out, turn - matrix_transpose(turn), g, asked=asked), first
 
 
 # Cholesky.
@@ -94,49 +80,6 @@ cholesky_gradient = op.other(
     batch="leading",
     dout=lambda g, out: matmul(out, folded(solved_twice(out, g))),
     out=triangle_rule,
-)
-
-
-# QR.
-
-
-def qr_shape(x_shape: Shape, complete: bool) -> tuple[Shape, Shape]:
-    *batch, m, n = x_shape
-    rank = m if complete else min(m, n)
-    return (*batch, m, rank), (*batch, rank, n)
-
-
-def tall_qr_rule(g_q, g_r, q, r):
-    """What the gradients of q and a square r say of their product."""
-    asked = "qr: where columns are linearly dependent, or nearly so, it has no gradient"
-    r = far_from_singular(r, power=0.9, asked=asked)
-    inner = matmul(r, matrix_transpose(g_r)) - matmul(matrix_transpose(g_q), q)
-    both = g_q + matmul(q, mirrored(inner))
-    return matrix_transpose(solve_triangular(r, matrix_transpose(both), upper=True, unit=False))
-
-
-def qr_rule(g_q, g_r, q, r, x_shape: Shape):
-    m, n = x_shape[-2:]
-    if q.shape[-1] > n:
-        g_q, q = without_rest(g_q, q, n, f"qr: columns of a complete Q after the first {n}")
-        g_r, r = rows(g_r, 0, n), rows(r, 0, n)
-    if m >= n:
-        return tall_qr_rule(g_q, g_r, q, r)
-    # The columns after the first m are q times their part of r.
-    right, g_right = columns(r, m, n), columns(g_r, m, n)
-    g_q = g_q + matmul(matmul(q, right), matrix_transpose(g_right))
-    left = tall_qr_rule(g_q, columns(g_r, 0, m), q, columns(r, 0, m))
-    return concat(left, matmul(q, g_right), axis=len(x_shape) - 1)
-
-
-qr = op.other(
-    "qr",
-    "Orthonormal columns, and an upper triangle; `complete`: all columns.",
-    outputs="q r",
-    attrs="complete",
-    shape=qr_shape,
-    batch="leading",
-    x=qr_rule,
 )
 
 

@@ -105,14 +105,18 @@ def not_definite(x: np.ndarray) -> ArgumentError:
     """The error of the first matrix that isn't positive definite."""
     orders = ((index, failing_minor(x[index])) for index in np.ndindex(*x.shape[:-2]))
     index, order = next(((index, order) for index, order in orders if order), ((), 0))
-    return refusal("cholesky", x, index, not_definite_from(order))
+    return not_definite_from(x, index, order)
 
 
-def not_definite_from(order: int) -> str:
-    return (
+def not_definite_from(x: np.ndarray, index: tuple, order: int) -> ArgumentError:
+    """The error of a matrix whose leading minor of an order is the first that isn't positive."""
+    if not np.isfinite(x[index]).all():
+        return refusal("cholesky", x, index, "has NaNs or infinities in it")
+    complaint = (
         f"isn't positive definite: its leading minor of order {order} isn't; add a small multiple "
         "of the identity if it should be"
     )
+    return refusal("cholesky", x, index, complaint)
 
 
 def failing_minor(x: np.ndarray) -> int:

@@ -42,8 +42,7 @@ def cholesky(x: np.ndarray) -> np.ndarray:
     failed = np.argwhere(orders)
     if len(failed):
         index = tuple(failed[0])
-        complaint = reference.not_definite_from(int(orders[index]))
-        raise reference.refusal("cholesky", x, index, complaint)
+        raise reference.not_definite_from(x, index, int(orders[index]))
     if x.shape[-1] > elimination.MOST:
         triangles.clear(out, 0, upper=True)
     return out.swapaxes(-1, -2)

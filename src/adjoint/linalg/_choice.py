@@ -1,0 +1,136 @@
+"""Vectors that can be chosen: whether what a function says depends on the choice.
+
+A factorisation leaves rotations of some vectors free. A function has a gradient if it says nothing
+of such a rotation. That it doesn't for the vectors that LAPACK chose may be chance: zeros are
+common in them. So it must stay so as the vectors rotate, and as whatever else the function depends
+on changes. What it says is differentiated for that, and weighed with random numbers.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._lookahead import leading_to, reachable
+from .._node import Node, needing_graph
+from .._reverse import propagate
+from .._tensor import Tensor, wrap
+from .._variables import filled, ignore
+from ..primitives.elementwise import abs as absolute
+from ..primitives.elementwise import maximum
+from ..primitives.factorizations import gauge
+from ..primitives.reductions import max_
+from ..primitives.shapes import reshape
+
+
+def largest(gs: Sequence[Tensor]) -> Tensor:
+    """The largest absolute value in matrices, as matrices of one element."""
+    axes = (gs[0].ndim - 2, gs[0].ndim - 1)
+    return functools.reduce(maximum, [max_(absolute(g), axis=axes, keepdims=True) for g in gs])
+
+
+def independent_of_choice(
+    out: Tensor,
+    said: Tensor,
+    scale: Tensor,
+    rotation: Callable[..., Tensor],
+    gs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    values: Sequence[Tensor],
+    asked: str,
+) -> Tensor:
+    """out, if what is `said` of free rotations is 0, for numbers of a scale, and stays so.
+
+    `rotation` makes of gradients of the `outputs`, which are the vectors, what they say of free
+    rotations. `gs` are those that it was made of. It may change with the `values`.
+    """
+    out = gauge(out, said, scale, asked=asked)
+    if said.node is None:
+        return out
+    found = Differentiated([said], outputs, values)
+    turned = [filled(x, 0) if g is None else g for x, g in zip(outputs, found.kept, strict=True)]
+    out = gauge(out, rotation(*turned), maximum(scale, largest(turned)), asked=asked)
+    if found.others:
+        size = Differentiated([g for g in gs if g.node is not None], outputs, values)
+        for node, g in found.others.items():
+            whole = size.others.get(node, g)
+            out = gauge(out, as_matrix(g), as_matrix(whole), asked=asked)
+    return out
+
+
+def as_matrix(x: Tensor) -> Tensor:
+    return reshape(x, shape=(1, x.size))
+
+
+class Differentiated:
+    """What tensors, weighed with random numbers, say of outputs of a factorisation, as `kept`, and
+    of all `others` that they depend on: leaves, and outputs of factorisations of this kind."""
+
+    def __init__(
+        self, tensors: Sequence[Tensor], outputs: Sequence[Tensor], values: Sequence[Tensor]
+    ) -> None:
+        roots = [x.node for x in tensors if x.node is not None]
+        seeds = [(x.node, weights(x)) for x in tensors]
+        nodes, ends = region(roots)
+        found: dict[Node, Any] = {}
+        propagate(
+            seeds,  # type: ignore[arg-type]
+            ignore,
+            retain_graph=True,
+            watch=frozenset(ends),
+            watched=found.__setitem__,
+            only={*nodes, *ends},
+            hooks=False,
+        )
+        grads = {node: g if isinstance(g, Tensor) else wrap(g) for node, g in found.items()}
+        own = [x.node for x in (*outputs, *values)]
+        self.kept = [grads.get(x.node) for x in outputs]  # type: ignore[arg-type]
+        self.others = {node: g for node, g in grads.items() if node not in own}
+
+
+def weights(x: Tensor) -> Any:
+    numbers = np.random.default_rng(0).uniform(1, 2, x.shape).astype(x.data.dtype)
+    return numbers
+
+
+def region(roots: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+    """The nodes that roots depend on, up to `ends`: leaves, and outputs of factorisations whose
+    rules can't be asked."""
+    seen, nodes, ends = set(roots), [], []
+    stack = list(seen)
+    while stack:
+        node = stack.pop()
+        if node.plan is None or node.parents in needing_graph:
+            ends.append(node)
+            continue
+        nodes.append(node)
+        for parent in node.inputs:
+            if parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
+    return nodes, ends
+
+
+def pulled_back(
+    outputs: list[Tensor], gs: list[Tensor], inputs: list[Tensor], create_graph: bool
+) -> list[Tensor | None]:
+    """What gradients of outputs say of inputs. No hook is run, and nothing released."""
+    targets: list[Any] = [x.node for x in inputs]
+    seeds: list[tuple[Any, Any]] = [
+        (x.node, g if create_graph else g.data) for x, g in zip(outputs, gs, strict=True)
+    ]
+    found: dict[Node, Any] = {}
+    if seeds:
+        propagate(
+            seeds,
+            ignore,
+            create_graph=create_graph,
+            retain_graph=True,
+            watch=frozenset(targets),
+            watched=found.__setitem__,
+            only=leading_to(reachable(node for node, _ in seeds), targets),
+            hooks=False,
+        )
+    out = [found.get(node) for node in targets]
+    return [g if g is None or isinstance(g, Tensor) else wrap(g) for g in out]
