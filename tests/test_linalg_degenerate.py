@@ -749,9 +749,9 @@ def test_a_hook_runs_once_and_sees_the_gradient(name: str) -> None:
     same(p.point.grad, EXPECTED)
 
 
-@pytest.mark.parametrize("name", ["point", "matrix"])
+@pytest.mark.parametrize("name", Parts._fields)
 def test_a_hook_sees_a_gradient_without_a_graph(name: str) -> None:
-    """As everywhere, but for what the matrix leads to: of that the graph is needed."""
+    """As everywhere: a hook that reads the numbers works whatever the matrix is."""
     p = parts()
     seen: list[bool] = []
     getattr(p, name).register_hook(lambda g: seen.append(g.requires_grad))
@@ -764,8 +764,41 @@ def test_a_hook_s_replacement_counts(names: tuple) -> None:
     p = parts()
     for name in names:
         getattr(p, name).register_hook(lambda g: g * 2)
+    p.y.backward(create_graph=True)
+    same(p.point.grad.detach(), 2 * EXPECTED)
+
+
+@pytest.mark.parametrize("name", ["v", "out", "y"])
+def test_a_hook_that_replaces_what_is_differentiated_is_told_what_to_do(name: str) -> None:
+    p = parts()
+    getattr(p, name).register_hook(lambda g: g * 2)
+    with pytest.raises(ad.GradientError, match=r"hook .* replaces .* pass create_graph=True"):
+        p.y.backward()
+
+
+@pytest.mark.parametrize("name", ["w", "matrix", "point"])
+def test_a_hook_may_replace_what_isn_t_differentiated(name: str) -> None:
+    p = parts()
+    expected = ad.gradients(p.y, of=[p.w, p.matrix], retain_graph=True)
+    getattr(p, name).register_hook(lambda g: g * 1)
     p.y.backward()
-    same(p.point.grad, 2 * EXPECTED)
+    same(p.point.grad, values(expected[p.point]))
+
+
+@pytest.mark.parametrize("x", [np.eye(3), np.diag([1.0, 2.0, 3.0])], ids=["equal", "different"])
+def test_what_runs_in_a_backward_sees_the_same_for_all_values(x: Array) -> None:
+    point = leaf(x)
+    seen: list[bool] = []
+
+    def update(p: ad.Tensor) -> None:
+        p += -0.1 * p.grad
+
+    point.register_post_accumulate_grad_hook(update)
+    w, v = L.eigh(point)
+    v.register_hook(lambda g: seen.append((g * 2).requires_grad))
+    y = ((v * ad.exp(w)) @ v.mT).sum()
+    y.backward(on_leaf_grad=lambda x, g: seen.append((g * 2).requires_grad))
+    assert seen == [False, False] and not (point.detach().numpy() == x).all()
 
 
 @pytest.mark.parametrize("name", ["w", "v", "out"])

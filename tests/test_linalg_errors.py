@@ -267,22 +267,23 @@ def test_the_gradient_of_the_logarithm_of_a_determinant_that_is_zero() -> None:
     x = leaf(RANK_2)
     sign, logarithm = L.slogdet(x)
     assert sign.item() == 0 and logarithm.item() == -INF
-    explained(ad.ArgumentError, logarithm.backward, "slogdet", "gradient", "(3, 3)", "singular")
+    explained(ad.GradientError, logarithm.backward, "slogdet", "gradient", "(3, 3)", "singular")
 
 
 def test_which_matrix_of_a_batch_has_no_logarithm() -> None:
     y = L.slogdet(leaf(np.stack([np.eye(3), RANK_2]))).logabsdet
-    explained(ad.ArgumentError, y.sum().backward, "slogdet", "matrix (1,)", "(2, 3, 3)")
+    explained(ad.GradientError, y.sum().backward, "slogdet", "matrix (1,)", "(2, 3, 3)")
 
 
 def test_third_derivatives_of_a_singular_determinant() -> None:
     def second(x: ad.Tensor) -> ad.Tensor:
         return ad.grad(lambda x: ad.grad(L.det)(x).sum())(x)
 
-    second(ad.asarray(RANK_2))
+    x = ad.asarray(np.diag([1.0, 2.0, 3.0, 0.0]))
+    second(x)
     explained(
-        ad.AdjointError,
-        lambda: ad.grad(lambda x: second(x).sum())(ad.asarray(RANK_2)),
+        ad.GradientError,
+        lambda: ad.grad(lambda x: second(x).sum())(x),
         "det",
         "third",
         "singular",

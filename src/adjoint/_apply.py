@@ -297,5 +297,5 @@ def record(op: Op, inputs: Any, raw: list, outputs: tuple[Tensor, ...], attrs: d
     node.outputs = [None] * count
     for position in range(count):
         outputs[position].node = node.output(position, Projection(op, position))
-    if op.needs_graph is not None and op.needs_graph(*outputs[:count]):
-        needing_graph.add(node)
+    if op.needs_graph is not None and (positions := op.needs_graph(*outputs[:count])):
+        needing_graph[node] = positions

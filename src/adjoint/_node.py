@@ -96,14 +96,19 @@ class Joint(Node):
         return known
 
 
-# Nodes whose rules differentiate the gradients that they are given.
-needing_graph: weakref.WeakSet[Joint] = weakref.WeakSet()
-
-
 class Output(Node):
     """One output of a Joint node; its parent is that node."""
 
     __slots__ = ("__weakref__",)
+
+    @property
+    def needs_graph(self) -> bool:
+        """Whether the rule of its op differentiates the gradient of this output."""
+        return self.plan.output in needing_graph.get(self.parents, ())
+
+
+# Nodes whose rules differentiate gradients that they are given: those of which outputs.
+needing_graph: weakref.WeakKeyDictionary[Joint, tuple[int, ...]] = weakref.WeakKeyDictionary()
 
 
 class Extra:

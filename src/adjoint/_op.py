@@ -59,7 +59,7 @@ class Op:
         linear: bool = False,
         dynamic_shape: bool = False,
         random: bool = False,
-        needs_graph: Callable[..., bool] | None = None,
+        needs_graph: Callable[..., tuple[int, ...]] | None = None,
         batch: str | Callable | None = None,
         forward: Callable | None = None,
         kernels: dict[str, Callable] | None = None,

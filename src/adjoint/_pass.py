@@ -15,7 +15,7 @@ from . import backends
 from ._apply import as_array
 from ._errors import GradientError
 from ._lookahead import add_leading, reachable
-from ._modes import ANOMALY, GRAD, TRACE, mode
+from ._modes import ANOMALY, GRAD, TRACE, mode, no_grad
 from ._node import RELEASED, Node, registered
 from ._pullback import check_gradients, check_total, fitted, pullback
 from ._tensor import Tensor, wrap
@@ -38,8 +38,8 @@ class Pass:
 
     `fast`: gradients are raw arrays that nothing but arithmetic is done with, so that compiled
     rules can be used. `frontier`: the heap key up to which the graph is done that was there before
-    checkpoints recomputed theirs. `recorded`: the only nodes, if there are such, whose gradients
-    are to have a graph.
+    checkpoints recomputed theirs. `recorded`: if gradients have a graph only for the sake of rules
+    that differentiate them, the nodes up to those.
     """
 
     def __init__(
@@ -65,6 +65,22 @@ class Pass:
         self.release_from = first_released(retain_graph or create_graph)
         self.frontier = -math.inf
         self.recorded: set[Node] | None = None
+        self.visited: list[Node] = []
+
+    def record(self, nodes: set[Node]) -> None:
+        """Let gradients have a graph up to some nodes. Nobody outside is to see it."""
+        self.recorded = nodes
+        self.create_graph, self.fast, self.release_until = True, False, self.release_from
+        self.release_from = -math.inf
+        self.leaf, self.watched, self.retain = map(
+            without_graph, (self.leaf, self.watched, self.retain)
+        )
+
+    def release(self) -> None:
+        """After a pass for which more was kept than was asked for."""
+        for node in self.visited:
+            if node.order < self.release_until:
+                node.saved = RELEASED
 
     def wants(self, node: Node) -> bool:
         return self.only is None or node in self.only
@@ -91,6 +107,7 @@ class Pass:
             return out
         parts: Any = (out,) if plan.single else out
         if self.recorded is not None:
+            self.visited.append(node)
             parts = [
                 part if part is None or parent in self.recorded else wrap(part.data)
                 for parent, part in zip(parents, parts, strict=True)
@@ -115,14 +132,22 @@ class Pass:
         """Run the hooks of a node on its gradient; keep it where `retain_grad` asked for it."""
         extra: Any = node.extra
         for hook in registered(extra.hooks):
-            out = hook(g if self.create_graph else wrap(g))
+            out = self.replacement(hook, g)
             if out is not None:
                 check_hook(hook, out, node)
+                if self.recorded is not None and node in self.recorded:
+                    raise_graph_lost(hook, node)
                 g = out if self.create_graph else out.data
         tensor = extra.retains and extra.retains()
         if tensor is not None and self.retain is not None:
             self.retain(tensor, g if self.create_graph else wrap(g))
         return g
+
+    def replacement(self, hook: Callable, g: Any) -> Any:
+        if self.recorded is None:
+            return hook(g if self.create_graph else wrap(g))
+        with no_grad():
+            return hook(wrap(g.data))
 
     def pulled_back(self, plan: Any, node: Node, g: Any) -> Any:
         out = NotImplemented
@@ -146,6 +171,18 @@ class Pass:
             for output, part in zip(outputs, g, strict=True)
             if part is not None and self.wants(output)
         ]
+
+
+def without_graph(receiver: Callable[[Any, Any], None] | None) -> Any:
+    """What is given a gradient that was recorded for a rule's sake, and isn't to know it."""
+    if receiver is None:
+        return None
+
+    def receive(owner: Any, g: Tensor) -> None:
+        with no_grad():
+            receiver(owner, wrap(g.data))
+
+    return receive
 
 
 def first_released(retain: bool) -> float:
@@ -199,6 +236,16 @@ def pruned(plan: Any, node: Node, only: set[Node]) -> tuple[Any, tuple[Node, ...
     if not parents or plan.recomputes:
         return plan, parents
     return plan.partial(wanted), parents
+
+
+def raise_graph_lost(hook: Callable, node: Node) -> None:
+    name = getattr(hook, "__name__", repr(hook))
+    raise GradientError(
+        f"hook {name} replaces the gradient of the result of {node.name} (shape {node.shape}), "
+        "which is to be differentiated: a matrix after it has equal eigenvalues or singular "
+        "values, or vectors that can be chosen; pass create_graph=True, so that the hook is "
+        "recorded too"
+    )
 
 
 def raise_released(node: Node) -> None:

@@ -15,18 +15,8 @@ import numpy as np
 from ._apply import as_array
 from ._lookahead import early_leaves, leading_to, reachable
 from ._modes import TRACE, mode
-from ._node import RELEASED, Node, needing_graph
-from ._pass import (
-    Part,
-    Pass,
-    Receiver,
-    add_arrays,
-    add_raw,
-    cpu,
-    first_released,
-    raise_released,
-    recording,
-)
+from ._node import RELEASED, Node, Output, needing_graph
+from ._pass import Part, Pass, Receiver, add_arrays, add_raw, cpu, raise_released, recording
 from ._pending import Pending, from_rule, from_sum, made
 from ._pullback import fitted
 from ._tensor import Tensor, wrap
@@ -64,19 +54,10 @@ def propagate(
     whether the user's hooks run. `workers`: how many threads may run nodes at once.
     """
     workers = workers or Default.workers
-    seeds = [(node, g) for node, g in seeds if only is None or node in only]
-    if needing_graph and not create_graph:
-        ahead = [n for n in reachable(node for node, _ in seeds) if only is None or n in only]
-        needing = [node for node in ahead if node in needing_graph]
-        if needing:
-            leaf, watched, retain = map(without_graph, (leaf, watched, retain))
-            run = Pass(leaf, True, True, watch, watched, retain, only, hooks)
-            run.recorded = leading_to(ahead, needing)
-            order = early_leaves(ahead) if early else {}
-            serially([(node, wrap(g)) for node, g in seeds], run, order)
-            release([] if retain_graph else ahead)
-            return
     run = Pass(leaf, create_graph, retain_graph, watch, watched, retain, only, hooks)
+    seeds = [(node, g) for node, g in seeds if only is None or node in only]
+    if needing_graph and not create_graph and with_graph(seeds, run, early):
+        return
     # A recorded gradient's graph depends on the order in which it was made: that stays the same.
     if workers > 1 and not create_graph and not mode.word & TRACE:
         from . import _parallel
@@ -87,16 +68,21 @@ def propagate(
     serially(seeds, run, order)
 
 
-def without_graph(receiver: Callable[[Any, Any], None] | None) -> Any:
-    """What is given a gradient that was recorded for a rule's sake, and isn't to know it."""
-    return receiver and (lambda owner, g: receiver(owner, wrap(g.data)))
+def with_graph(seeds: list[tuple[Node, Any]], run: Pass, early: bool) -> bool:
+    """Do a pass with gradients recorded as far as the rules need it that differentiate them.
 
-
-def release(nodes: list[Node]) -> None:
-    first = first_released(False)
-    for node in nodes:
-        if node.plan is not None and node.order < first:
-            node.saved = RELEASED
+    False, and nothing is done, if there is no such rule on the way.
+    """
+    ahead = [node for node in reachable(node for node, _ in seeds) if run.wants(node)]
+    needing = [node for node in ahead if type(node) is Output and node.needs_graph]
+    if needing:
+        run.record(leading_to(ahead, needing))
+        try:
+            order = early_leaves(ahead) if early else {}
+            serially([(node, wrap(g)) for node, g in seeds], run, order)
+        finally:
+            run.release()
+    return bool(needing)
 
 
 def serially(seeds: list[tuple[Node, Any]], run: Pass, order: dict[Node, float]) -> None:

@@ -32,8 +32,8 @@ Options of every kind:
   word per result. Both are what a trace knows of the result; each kind has a default.
 - `promotes="x y"`: the inputs that are cast to a common dtype; `floats=True`: to a float one.
 - `real_valued=True`: complex inputs give the dtype of their parts.
-- `needs_graph=function` of the outputs, tensors: whether the rule differentiates the gradients
-  that it is given; it gets them with their graph then, in every order.
+- `needs_graph=function` of the outputs, tensors: the positions of those whose gradients the rule
+  differentiates; it gets these with their graph then, in every order.
 - `linear=True`, `dynamic_shape=True`, `random=True` (each call gives other numbers): facts that
   transforms use.
 - `batch=`: how `ad.vmap` gives the op many examples at once, on one more axis before the others.

@@ -111,6 +111,8 @@ def largest_below(t: Template, rows: Rows, k: str, count: str) -> str:
         place, most = turn.values
         here = absolute(t, rows.kind, rows.element(turn.index, k))
         larger = t.new(f"fcmp ugt {rows.kind} {here}, {most}")
+        number = t.new(f"fcmp ord {rows.kind} {most}, {most}")
+        larger = t.new(f"and i1 {larger}, {number}")
         turn.following = [
             t.select(larger, "i64", turn.index, place),
             t.select(larger, rows.kind, here, most),
@@ -225,32 +227,33 @@ class Factor:
 
 
 def lu_solve(kind: str, n: int, width: int, transposed: bool) -> str:
-    """By what `lu` left of square matrices, one after the other.
+    """By what `lu` left of square matrices. A chunk has some of the blocks of columns, of `width`
+    each, of all matrices.
 
-    Words: factors, pivots, y, out, columns of y, matrices, matrices for each chunk.
+    Words: factors, pivots, y, out, columns of y, blocks for each matrix, blocks, blocks for each
+    chunk.
     """
     t = Template("lu_solve")
     factors, pivots, y, out = t.words("ptr", 4)
-    columns, total, group = t.words("i64", 3)
+    columns, blocks, total, group = t.words("i64", 4)
     start, stop = t.part(group, total)
-    with t.loop(start, stop) as matrix:
+    with t.loop(start, stop) as item:
+        matrix, block = t.divided(item, blocks)
         own = t.at(factors, kind, t.product(matrix, n * n))
         own_pivots = t.at(pivots, "i64", t.product(matrix, n))
         factor = Factor(t, kind, own, n, (1, n) if transposed else (n, 1))
-        whole = t.product(t.product(matrix, n), columns)
-        with t.loop("0", columns, str(width)) as column:  # the last may do some for a second time
-            place = t.add(whole, t.minimum(column, t.sub(columns, width)))
-            given, rows = (
-                Rows(t, kind, t.at(pointer, kind, place), width, columns) for pointer in (y, out)
-            )
-            with t.loop("0", str(n)) as row:
-                rows.store(given.load(row), row)
-            if not transposed:
-                permute(t, rows, own_pivots, n, backwards=False)
-            factor.substitute(rows, lower=True, unit=not transposed)
-            factor.substitute(rows, lower=False, unit=transposed)
-            if transposed:
-                permute(t, rows, own_pivots, n, backwards=True)
+        place = t.add(t.product(t.product(matrix, n), columns), t.product(block, width))
+        given, rows = (
+            Rows(t, kind, t.at(pointer, kind, place), width, columns) for pointer in (y, out)
+        )
+        with t.loop("0", str(n)) as row:
+            rows.store(given.load(row), row)
+        if not transposed:
+            permute(t, rows, own_pivots, n, backwards=False)
+        factor.substitute(rows, lower=True, unit=not transposed)
+        factor.substitute(rows, lower=False, unit=transposed)
+        if transposed:
+            permute(t, rows, own_pivots, n, backwards=True)
     return str(t)
 
 

@@ -4,26 +4,13 @@ A chunk has a row of blocks up to the diagonal, and their mirror images. Words: 
 in a row, steps of x from a row to the next, from a column and from a matrix; out is contiguous.
 """
 
-from collections.abc import Callable
-
 from .template import Template
 
 SIDE = 32  # of a block
 
-# What stands in both places of two elements, the first below the diagonal or on it.
-Pair = Callable[[Template, str, str, str], str]
 
-
-def mean(t: Template, kind: str, x: str, y: str) -> str:
-    total = t.new(f"fadd {kind} {x}, {y}")
-    return t.new(f"fmul {kind} {total}, 0.5")
-
-
-def lower(t: Template, kind: str, x: str, y: str) -> str:
-    return x
-
-
-def mirror(name: str, kind: str, pair: Pair) -> str:
+def mirror(name: str, kind: str, mean: bool) -> str:
+    """Elements below the diagonal in both places, or, if `mean`, their means with those above."""
     t = Template(name)
     x, out = t.words("ptr", 2)
     n, blocks, row_step, column_step, step = t.words("i64", 5)
@@ -39,15 +26,18 @@ def mirror(name: str, kind: str, pair: Pair) -> str:
     with t.loop("0", last, str(SIDE)) as left, t.loop(first, last) as row:
         right = t.minimum(t.add(left, SIDE), t.add(row, 1))
         with t.loop(left, right) as column:
-            value = pair(t, kind, element(row, column), element(column, row))
+            value = element(row, column)
+            if mean:
+                total = t.new(f"fadd {kind} {value}, {element(column, row)}")
+                value = t.new(f"fmul {kind} {total}, 0.5")
             t.store(value, target, kind, t.add(t.product(row, n), column))
             t.store(value, target, kind, t.add(t.product(column, n), row))
     return str(t)
 
 
 def symmetrized(kind: str) -> str:
-    return mirror("symmetrized", kind, mean)
+    return mirror("symmetrized", kind, mean=True)
 
 
 def mirrored(kind: str) -> str:
-    return mirror("mirrored", kind, lower)
+    return mirror("mirrored", kind, mean=False)

@@ -31,7 +31,8 @@ def named(function: Callable[P, R]) -> Callable[P, R]:
             start, _, rest = str(error).partition(": ")
             if start == name:
                 raise
-            raise type(error)(f"{name}: {rest}") from None
+            said = rest if start.isidentifier() and rest else error
+            raise type(error)(f"{name}: {said}") from None
 
     return call
 

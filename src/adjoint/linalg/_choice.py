@@ -13,21 +13,25 @@ from typing import Any
 import numpy as np
 
 from .._lookahead import leading_to, reachable
-from .._node import Node, needing_graph
+from .._node import Node, Output, needing_graph
 from .._reverse import propagate
 from .._tensor import Tensor, wrap
 from .._variables import filled, ignore
 from ..primitives.elementwise import abs as absolute
 from ..primitives.elementwise import maximum
-from ..primitives.factorizations import gauge
-from ..primitives.reductions import max_
+from ..primitives.reductions import max_, sum_
 from ..primitives.shapes import reshape
+from ..primitives.solving import gauge
 
 
 def largest(gs: Sequence[Tensor]) -> Tensor:
-    """The largest absolute value in matrices, as matrices of one element."""
-    axes = (gs[0].ndim - 2, gs[0].ndim - 1)
-    return functools.reduce(maximum, [max_(absolute(g), axis=axes, keepdims=True) for g in gs])
+    """The largest absolute value in matrices, as matrices of one element; 0 if there is none."""
+
+    def top(g: Tensor) -> Tensor:
+        choose = max_ if 0 not in g.shape[-2:] else sum_
+        return choose(absolute(g), axis=(g.ndim - 2, g.ndim - 1), keepdims=True)
+
+    return functools.reduce(maximum, map(top, gs))
 
 
 def independent_of_choice(
@@ -71,7 +75,8 @@ class Differentiated:
         self, tensors: Sequence[Tensor], outputs: Sequence[Tensor], values: Sequence[Tensor]
     ) -> None:
         roots = [x.node for x in tensors if x.node is not None]
-        seeds = [(x.node, weights(x)) for x in tensors]
+        draws = np.random.default_rng(0)
+        seeds = [(x.node, weights(x, draws)) for x in tensors]
         nodes, ends = region(roots)
         found: dict[Node, Any] = {}
         propagate(
@@ -89,9 +94,8 @@ class Differentiated:
         self.others = {node: g for node, g in grads.items() if node not in own}
 
 
-def weights(x: Tensor) -> Any:
-    numbers = np.random.default_rng(0).uniform(1, 2, x.shape).astype(x.data.dtype)
-    return numbers
+def weights(x: Tensor, draws: np.random.Generator) -> np.ndarray:
+    return draws.uniform(1, 2, x.shape).astype(x.data.dtype)
 
 
 def region(roots: Sequence[Node]) -> tuple[list[Node], list[Node]]:
@@ -101,7 +105,7 @@ def region(roots: Sequence[Node]) -> tuple[list[Node], list[Node]]:
     stack = list(seen)
     while stack:
         node = stack.pop()
-        if node.plan is None or node.parents in needing_graph:
+        if node.plan is None or (type(node) is Output and node.parents in needing_graph):
             ends.append(node)
             continue
         nodes.append(node)

@@ -11,7 +11,7 @@ from .._modes import no_grad
 from .._shapes import broadcast_shapes, broadcasts_to
 from .._tensor import Tensor
 from ..functions import reductions
-from ..functions._arguments import in_common_dtype
+from ..functions._arguments import as_tensor, in_common_dtype
 from ..functions.shapes import expand_dims, matrix_transpose
 from ..primitives import factorizations, solving
 from ..primitives.contractions import matmul
@@ -61,6 +61,11 @@ def system(function: str, x: Tensor, y: Tensor) -> System:
         raise ShapeError(
             f"{function}: matrices of shape {x.shape} need a right side of shape ({rows},) or "
             f"(..., {rows}, k), got {y.shape}"
+            + (
+                "; for a vector for each matrix, pass y[..., None]"
+                if y.shape[-1:] == (rows,)
+                else ""
+            )
         )
     batch = broadcast_shapes(f"{function}: batch axes", [x.shape[:-2], right.shape[:-2]])
     if right.shape[:-2] != batch:
@@ -110,7 +115,7 @@ def solve_triangular(
     a, b = in_common_dtype("solve_triangular", a, b)
     a = regular("solve_triangular", a)
     if not left:
-        if b.ndim > 1 and b.shape[-1] != a.shape[-1]:
+        if b.shape[-1:] != a.shape[-1:]:
             n = a.shape[-1]
             raise ShapeError(
                 f"solve_triangular: from the right, matrices of shape {a.shape} need a side of "
@@ -156,13 +161,15 @@ def lstsq(a: Any, b: Any, *, rtol: Any = None) -> LstsqResult:
     a, b = in_common_dtype("lstsq", a, b)
     a = factorizable("lstsq", a)
     x, y, finish = system("lstsq", a, b)
-    found = pseudo_inverse("lstsq", x, rtol)
+    rtol = checked_rtol("lstsq", a, rtol)
+    own = reshape(rtol, shape=(*x.shape[:-2], 1)) if isinstance(rtol, Tensor) else rtol
+    found = pseudo_inverse(x, own)
     solution = found(y)
     missing = finish(y - matmul(x, solution))
     squares = square(absolute(missing) if missing.data.dtype.kind == "c" else missing)
     rows = missing.ndim - (1 if b.ndim == 1 else 2)
     s = reshape(found.s, shape=(*a.shape[:-2], found.s.shape[-1]))
-    rank = reductions.count_nonzero(greater(s, cutoff("lstsq", a, s, rtol)), axis=-1)
+    rank = reductions.count_nonzero(greater(s, cutoff(s, rtol)), axis=-1)
     return LstsqResult(finish(solution), sum_(squares, axis=(rows,), keepdims=False), rank, s)
 
 
@@ -184,29 +191,35 @@ class PseudoInverse(NamedTuple):
         return solving.least_squares(self.x, *parts, y, transposed=False)
 
 
-def pseudo_inverse(function: str, x: Tensor, rtol: Any) -> PseudoInverse:
+def pseudo_inverse(x: Tensor, rtol: Any) -> PseudoInverse:
     u, s, vh = svd(x, full_matrices=False, real=real_of(x))
     with no_grad():
-        counts = greater(s, cutoff(function, x, s, rtol))
+        counts = greater(s, cutoff(s, rtol))
         inverse = where(counts, 1 / where(counts, s, 1), 0)
     return PseudoInverse(x, u.detach(), s, inverse, vh.detach())
 
 
-def cutoff(function: str, x: Tensor, s: Tensor, rtol: Any) -> Tensor:
-    """The largest singular value that counts as 0, for each matrix."""
+def checked_rtol(function: str, x: Tensor, rtol: Any) -> Any:
+    """A number, or one for each matrix, with one more axis."""
     if rtol is None:
-        rtol = max(x.shape[-2:]) * float(np.finfo(real_of(x)).eps)
-    elif isinstance(rtol, Tensor):
+        return max(x.shape[-2:]) * float(np.finfo(real_of(x)).eps)
+    if isinstance(rtol, (Tensor, np.ndarray)):
+        rtol = cast(as_tensor(function, rtol), dtype=real_of(x))
         if not broadcasts_to(rtol.shape, x.shape[:-2]):
             raise ShapeError(
                 f"{function}: rtol of shape {rtol.shape} doesn't fit the batch axes "
                 f"{x.shape[:-2]} of shape {x.shape}"
             )
-        rtol = expand_dims(cast(rtol, dtype=s.data.dtype), -1)
-    elif not isinstance(rtol, Real) or not float(rtol) >= 0:
+        return expand_dims(broadcast_to(rtol, shape=x.shape[:-2]), -1)
+    if not isinstance(rtol, Real) or not float(rtol) >= 0:
         raise ArgumentError(
             f"{function}: rtol is a number from 0 on, or a tensor of them, got {rtol!r}"
         )
+    return rtol
+
+
+def cutoff(s: Tensor, rtol: Any) -> Tensor:
+    """The largest singular value that counts as 0, for each matrix; rtol is checked."""
     if not s.shape[-1]:
         return full(shape=s.shape, value=0, dtype=s.data.dtype, device=s.device)
     return max_(s, axis=(s.ndim - 1,), keepdims=True) * rtol
@@ -234,7 +247,8 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
     x = factorizable("pinv", x)
     rows = x.shape[-2]
     one = eye(rows=rows, columns=rows, k=0, dtype=x.data.dtype, device=x.device)
-    return pseudo_inverse("pinv", x, rtol)(broadcast_to(one, shape=(*x.shape[:-2], rows, rows)))
+    inverse = pseudo_inverse(x, checked_rtol("pinv", x, rtol))
+    return inverse(broadcast_to(one, shape=(*x.shape[:-2], rows, rows)))
 
 
 @named
@@ -246,7 +260,8 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
     """
     x = factorizable("matrix_rank", x)
     s = factorizations.svdvals(x)
-    return reductions.count_nonzero(greater(s, cutoff("matrix_rank", x, s, rtol)), axis=-1)
+    limit = cutoff(s, checked_rtol("matrix_rank", x, rtol))
+    return reductions.count_nonzero(greater(s, limit), axis=-1)
 
 
 @named

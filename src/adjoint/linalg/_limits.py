@@ -25,8 +25,8 @@ from ..primitives.conversions import cast
 from ..primitives.creation import arange
 from ..primitives.elementwise import abs as absolute
 from ..primitives.elementwise import equal, less_equal, maximum, where
-from ..primitives.factorizations import gauge
 from ..primitives.reductions import any_, max_
+from ..primitives.solving import gauge
 from ._choice import independent_of_choice, largest, pulled_back
 
 Linear = Callable[..., Tensor]
@@ -35,11 +35,15 @@ Linear = Callable[..., Tensor]
 def tolerance(dtype: np.dtype) -> float:
     """How far apart values of about 1 are that count as equal.
 
-    Rounding errors in a quotient grow as values come closer: here they cost two thirds of the
-    digits. Values that are equal but for rounding errors are a lot closer. A derivative of the
-    quotient has that many digits left at the root of it.
+    Rounding errors in a quotient grow as values come closer, the error of the limit grows as they
+    move apart. Here both cost half of the digits.
     """
-    return float(np.finfo(dtype).eps) ** (2 / 3)
+    return float(np.finfo(dtype).eps) ** (1 / 2)
+
+
+def nearness(dtype: np.dtype) -> float:
+    """The same for derivatives of a quotient: here a third of the digits are left of them."""
+    return float(np.finfo(dtype).eps) ** (1 / 3)
 
 
 def are_close(values: Tensor, least: Tensor | None = None) -> bool:
@@ -58,24 +62,25 @@ def as_host(x: Tensor) -> np.ndarray | None:
     return None if backend is None else backend.to_numpy(x.data)
 
 
-def refuse_second_order(g: Tensor, asked: str) -> Tensor:
-    raise GradientError(
-        f"{asked}: second derivatives, where values are equal or nearly so, can't be had of "
-        "functions that use the vectors; first derivatives can"
+def refused_where(g: Tensor, near: Tensor, values: Tensor, asked: str) -> Tensor:
+    reason = (
+        f"{asked}: where values are equal or nearly so, second derivatives can't be had of "
+        "functions that use the vectors, nor first ones through two such factorisations in a row"
     )
+    return gauge(filled(values, 0), near, near * 0, asked=reason)
 
 
 # A value that depends on others in a way that isn't known.
 first_order_only = op.other(
     "first_order_only",
-    "x, whose derivative with respect to `values` isn't known.",
-    inputs="x values",
+    "x, whose derivative with respect to `values` isn't known if `near` isn't 0 everywhere.",
+    inputs="x near values",
     attrs="asked",
     shape=lambda x_shape: x_shape,
     batch="leading",
-    forward=lambda x, values, *, asked: x,
+    forward=lambda x, near, values, *, asked: x,
     x=lambda g: g,
-    values=refuse_second_order,
+    values=refused_where,
 )
 
 
@@ -84,7 +89,7 @@ class Quotients:
     the `values`; `asked` is what they are computed for.
 
     `outputs` are the vectors as the factorisation gave them, and `of_vectors` makes of gradients of
-    those what `gs` are. `joint` is the factorisation's node, if it has one.
+    those what `gs` are.
     """
 
     def __init__(
@@ -105,28 +110,31 @@ class Quotients:
             size = max_(absolute(values), axis=last, keepdims=True)
             self.size = where(equal(size, 0), 1, size)[..., None]
 
-    def __call__(self, numerator: Linear, denominator: Linear) -> Tensor:
-        """`denominator` is given the values and about how large they are."""
+    def __call__(self, numerator: Linear, denominator: Linear, *, cancels: bool = False) -> Tensor:
+        """`denominator` is given the values and about how large they are. `cancels`: it is of
+        values that may be large themselves, so that few digits are left where it is small."""
         above, below = numerator(*self.gs), denominator(self.values, self.size)
-        limit = tolerance(below.data.dtype)
-        close, near = self.nearer(below, limit), self.nearer(below, limit**0.5)
+        dtype = below.data.dtype
+        close, near = (self.nearer(below, limit) for limit in (tolerance(dtype), nearness(dtype)))
         out = above / where(close, 1, below)
-        anywhere, is_near = has_any(close), has_any(near)
+        if cancels and has_any(near) is not False:
+            out = self.only_first(out, cast(near, dtype=dtype))
+        anywhere = has_any(close)
         if anywhere is None:
-            return self.apart(out, close)
-        if is_near:
-            out = first_order_only(out, self.values, asked=self.asked)
+            return self.apart(out, cast(close, dtype=dtype))
         return self.with_limits(out, above, close, numerator, denominator) if anywhere else out
 
     def nearer(self, below: Tensor, limit: float) -> Tensor:
         with no_grad():
             return less_equal(absolute(below), self.size * limit)
 
+    def only_first(self, out: Tensor, near: Tensor) -> Tensor:
+        return first_order_only(out, near, self.values, asked=self.asked)
+
     def apart(self, out: Tensor, close: Tensor) -> Tensor:
         """The quotients, if it turns out that no values are equal."""
-        pairs = cast(close, dtype=out.data.dtype)
         reason = f"{self.asked}: there are equal values, which a trace can't differentiate"
-        return gauge(out, pairs, pairs * 0, asked=reason)
+        return gauge(out, close, close * 0, asked=reason)
 
     def with_limits(
         self, out: Tensor, above: Tensor, close: Tensor, numerator: Linear, denominator: Linear
@@ -138,14 +146,14 @@ class Quotients:
 
         with no_grad():
             below = denominator(self.direction, filled(self.size, 1))
-            scale = maximum(largest(self.gs), self.size * largest(changes))
+            scale = 4 * maximum(largest(self.gs), self.size * largest(changes))
         reason = f"{self.asked}: some are equal, and the function depends on the choice of vectors"
         said, others = where(close, above, 0), [self.values]
         out = independent_of_choice(
             out, said, scale, rotation, self.gs, self.outputs, others, reason
         )
         limit = numerator(*changes) / where(close, below, 1)
-        return where(close, first_order_only(limit, self.values, asked=self.asked), out)
+        return where(close, self.only_first(limit, cast(close, dtype=out.data.dtype)), out)
 
     @property
     def direction(self) -> Tensor:

@@ -105,6 +105,9 @@ def matrix_norm(
     if unknown:
         reject("matrix_norm", unknown)
     x = reductions.as_float(matrices("matrix_norm", x))
+    if x.data.dtype == float16.dtype:
+        wide = matrix_norm(cast(x, dtype=float32.dtype), keepdims=keepdims, ord=ord)
+        return cast(wide, dtype=float16.dtype)
     if ord is None or ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord in (2, -2, "nuc"):
@@ -135,7 +138,7 @@ def cond(x: Any, /, p: MatrixOrd = None) -> Tensor:
     >>> ad.linalg.cond(ad.asarray([[4.0, 0.0], [0.0, 2.0]]))
     tensor(2.)
     """
-    if p is not None and p not in MATRIX_ORDS:
+    if p is not None and not (isinstance(p, (Real, str)) and p in MATRIX_ORDS):
         raise ArgumentError(f"cond: p is None or one of {MATRIX_ORDS}, got {p!r}")
     x = factorizable("cond", x)
     if 0 in x.shape[-2:]:

@@ -93,7 +93,7 @@ def eigh_rule(g_values, g_vectors, values, vectors, arrived):
     if arrived[1] and values.shape[-1]:
         asked = "eigh, for the gradient of eigenvectors"
         quotients = Quotients([g_vectors], values, [vectors], lambda *gs: gs, asked)
-        inner = inner + quotients(lambda g: skew(vectors, g), differences)
+        inner = inner + quotients(lambda g: skew(vectors, g), differences, cancels=True)
     return matmul(matmul(vectors, inner), matrix_transpose(vectors))
 
 
@@ -105,7 +105,7 @@ eigh = op.other(
     dtype="real x",
     shape=lambda x_shape: (x_shape[:-1], x_shape),
     batch="leading",
-    needs_graph=lambda values, vectors: are_close(values),
+    needs_graph=lambda values, vectors: (1,) if are_close(values) else (),
     x=eigh_rule,
 )
 
@@ -150,7 +150,9 @@ def svd_rule(g_u, g_s, g_vh, u, s, vh, arrived):
         return matmul(matmul(first_u, inner), matrix_transpose(first_v))
     asked = "svd, for the gradient of singular vectors"
     quotients = Quotients([first_u, first_v], s, [all_u, vh], of_vectors, asked)
-    inner = inner + quotients(lambda g_u, g_v: skew(u, g_u) + skew(v, g_v), differences)
+    inner = inner + quotients(
+        lambda g_u, g_v: skew(u, g_u) + skew(v, g_v), differences, cancels=True
+    )
     inner = inner + quotients(lambda g_u, g_v: skew(u, g_u) - skew(v, g_v), sums)
     left = matmul(u, inner)
     if u.shape[-2] > rank:
@@ -162,12 +164,13 @@ def svd_rule(g_u, g_s, g_vh, u, s, vh, arrived):
     return out
 
 
-def svd_needs_graph(u: Tensor, s: Tensor, vh: Tensor) -> bool:
+def svd_needs_graph(u: Tensor, s: Tensor, vh: Tensor) -> tuple[int, ...]:
     rank = s.shape[-1]
-    if max(u.shape[-1], vh.shape[-2]) > rank + 1:
-        return True
     is_square = u.shape[-2] == vh.shape[-1]
-    return are_close(s, None if is_square or not rank else s[..., rank - 1])
+    can_be_chosen = max(u.shape[-1], vh.shape[-2]) > rank + 1
+    if can_be_chosen or are_close(s, None if is_square or not rank else s[..., rank - 1]):
+        return 0, 2
+    return ()
 
 
 svd = op.other(
@@ -225,6 +228,6 @@ qr = op.other(
     attrs="complete",
     shape=qr_shape,
     batch="leading",
-    needs_graph=lambda q, r: q.shape[-1] > min(q.shape[-2], r.shape[-1]) + 1,
+    needs_graph=lambda q, r: (0,) if q.shape[-1] > min(q.shape[-2], r.shape[-1]) + 1 else (),
     x=qr_rule,
 )

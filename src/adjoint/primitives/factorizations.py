@@ -26,20 +26,6 @@ def rows(x, start: int, stop: int):
     return slice_(x, index=at_axis(len(x.shape) - 2, slice(start, stop)))
 
 
-# Free choices.
-
-gauge = op.other(
-    "gauge",
-    "x, if `free` is 0 but for rounding errors in numbers as large as `scale`. It is what a "
-    "function says of a change that leaves a factorisation valid; `asked` names that.",
-    inputs="x free scale",
-    attrs="asked",
-    shape=lambda x_shape: x_shape,
-    batch=lambda size, batched, x, free, scale, *, asked: gauge(x, free, scale, asked=asked),
-    x=lambda g: g,
-)
-
-
 # Cholesky.
 
 

@@ -7,12 +7,28 @@ what is differentiated. So their rules, which use the same parts again, hold in 
 import math
 
 from .. import op
+from .._modes import no_grad
 from .._shapes import Shape
 from .contractions import matmul
 from .creation import eye
-from .reductions import broadcast_to, repeated
+from .elementwise import abs as absolute
+from .reductions import broadcast_to, max_, repeated
 from .shapes import inverse, matrix_transpose, permute_dims, reshape
 from .triangles import triangle
+
+# What may be refused.
+
+gauge = op.other(
+    "gauge",
+    "x, if `free` is 0 but for rounding errors in numbers as large as `scale`. It is what a "
+    "function says of a change that leaves a factorisation valid; `asked` names that.",
+    inputs="x free scale",
+    attrs="asked",
+    shape=lambda x_shape: x_shape,
+    batch=lambda size, batched, x, free, scale, *, asked: gauge(x, free, scale, asked=asked),
+    x=lambda g: g,
+)
+
 
 # Right sides.
 
@@ -167,16 +183,23 @@ def third_derivative(g, x, y):
 
     With z = inv(x), a = z g and b = z y it is the transpose of
     det(x) (ab + ba - tr(a) b - tr(b) a + tr(a) tr(b) - tr(ab)) z. So it isn't known of singular
-    matrices, and has no digits left where they are nearly so.
+    matrices, and has no digits left where they are nearly so; but cofactors of three rows are of
+    second degree, so that x has no part in it, and those of fewer have no second derivative.
     """
+    n = x.shape[-1]
+    if n <= 3:
+        return cofactors_change(g, y) if n == 3 else g * 0
     asked = "det: third derivatives can't be had where a matrix is singular, or nearly so"
-    z = inv(far_from_singular(x, power=1 / 3, asked=asked))
+    with no_grad():
+        size = max_(absolute(x), axis=(len(x.shape) - 2, len(x.shape) - 1), keepdims=True)
+    x = far_from_singular(x, power=1 / 3, asked=asked) / size
+    z = inv(x)
     a, b = matmul(z, g), matmul(z, y)
     tr_a, tr_b = total(matrix_transpose(z), g), total(matrix_transpose(z), y)
     tr_ab = total(a, matrix_transpose(b))
     products = matmul(a, b) + matmul(b, a) - tr_a * b - tr_b * a
     whole = products + (tr_a * tr_b - tr_ab) * identity_like(x)
-    return scaled(det(x), matrix_transpose(matmul(whole, z)))
+    return scaled(det(x), matrix_transpose(matmul(whole, z))) * size ** (n - 3)
 
 
 far_from_singular = op.other(
@@ -215,10 +238,8 @@ cofactors_change = op.other(
 
 def slogdet_rule(g_logabsdet, x, factors, pivots):
     one = identity_like(x)
-    transposed = lu_solve(
-        x, factors, pivots, one, transposed=True, asked="slogdet, for its gradient"
-    )
-    return scaled(g_logabsdet, transposed)
+    turned = lu_solve(x, factors, pivots, one, transposed=True, asked="slogdet")
+    return scaled(g_logabsdet, turned)
 
 
 slogdet = op.other(

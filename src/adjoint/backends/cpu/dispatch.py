@@ -12,8 +12,9 @@ import numpy as np
 
 from .jit import available
 
-# Elements. All elementwise ops and rules have the same limit, so that it doesn't matter in how many
-# steps something is computed: NumPy's exp differs from ours in the last bit.
+# Elements of a result. All elementwise ops and rules have the same limit, so that it doesn't matter
+# in how many steps something is computed: NumPy's exp differs from ours in the last bit. (Ops of
+# three inputs and more, which have no functions in them, go by the largest input.)
 LEAST = 1 << 14
 LEAST_FACTORS = 6000  # of both factors of a matrix product
 
@@ -103,13 +104,12 @@ def binary(name: str, small: Callable) -> Callable:
 
 
 def is_large_together(x: Any, y: Any) -> bool:
-    """Whether two small arrays broadcast to a large one."""
-    if x.shape == y.shape or not (x.ndim and y.ndim):
+    """Whether two small arrays broadcast to a large one. Mostly one of them fits into the other."""
+    long, short = (x.shape, y.shape) if x.ndim >= y.ndim else (y.shape, x.shape)
+    rest = len(long) - len(short)
+    if long[rest:] == short:
         return False
-    try:
-        return math.prod(np.broadcast_shapes(x.shape, y.shape)) >= LEAST
-    except ValueError:
-        return False
+    return math.prod(long[:rest]) * math.prod(map(max, long[rest:], short)) >= LEAST
 
 
 def arrays_of(inputs: Iterable) -> list[np.ndarray]:

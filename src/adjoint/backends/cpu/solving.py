@@ -11,8 +11,12 @@ KERNELS["det"] = np.linalg.det
 SINGULAR = "is singular; ad.linalg.pinv gives its pseudo-inverse, ad.linalg.lstsq solves with it"
 
 
-def singular(name: str, x: np.ndarray) -> ArgumentError:
-    return refused(name, np.linalg.inv, SINGULAR, x)
+def singular(asked: str, x: np.ndarray) -> ArgumentError | GradientError:
+    """The error of who needs the inverse of a matrix that has none."""
+    if asked != "slogdet":
+        return refused(asked, np.linalg.inv, SINGULAR, x)
+    complaint = "is singular: log |det| is -inf there, and has no gradient; ad.linalg.det has one"
+    return GradientError(str(refused(asked, np.linalg.inv, complaint, x)))
 
 
 @kernel
@@ -108,8 +112,21 @@ def far_from_singular(x: np.ndarray, *, power: float, asked: str) -> np.ndarray:
     return x
 
 
+def normalized(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Matrices of about 1, and the powers of two that they were divided by: a determinant may be
+    too large or too small for the dtype where cofactors aren't."""
+    largest = np.abs(x).max((-2, -1), initial=0, keepdims=True)
+    _, exponents = np.frexp(np.where(np.isfinite(largest), largest, 1))
+    return np.ldexp(x, -exponents), exponents
+
+
 @kernel
 def cofactors(x: np.ndarray) -> np.ndarray:
+    scaled, exponents = normalized(x)
+    return np.ldexp(scaled_cofactors(scaled), exponents * (x.shape[-1] - 1))
+
+
+def scaled_cofactors(x: np.ndarray) -> np.ndarray:
     inverse, others = inverses(x, WELL_CONDITIONED)
     out = np.linalg.det(x)[..., None, None] * inverse.swapaxes(-1, -2)
     if others.any():
@@ -120,6 +137,11 @@ def cofactors(x: np.ndarray) -> np.ndarray:
 
 @kernel
 def cofactors_change(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    scaled, exponents = normalized(x)
+    return np.ldexp(scaled_change(scaled, y), exponents * (x.shape[-1] - 2))
+
+
+def scaled_change(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     inverse, others = inverses(x, WELL_CONDITIONED)
     along = inverse @ y
     traces = np.trace(along, axis1=-2, axis2=-1)[..., None, None]

@@ -7,6 +7,7 @@ stand in each other's way, and it has no function for many small matrices.
 """
 
 import functools
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -25,6 +26,12 @@ MOST = templates.MOST
 @functools.cache
 def kernel(name: str, *parameters: str | int | bool) -> int:
     return compiled(getattr(templates, name)(*parameters), name)
+
+
+def in_whole_steps(x: np.ndarray) -> np.ndarray:
+    """x, or a copy where its elements don't lie at multiples of their size from each other."""
+    regular = x.flags.aligned and not any(stride % x.itemsize for stride in x.strides)
+    return x if regular else x.copy()
 
 
 def steps(x: np.ndarray) -> list[int]:
@@ -115,11 +122,8 @@ def solve_triangular(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> N
         solve_vector(x, y, lower, unit)
         return
     if n <= MOST:
-        rest = columns % templates.COLUMNS[KINDS[y.dtype]]
-        if columns > rest:
-            substitute(x, y[..., : columns - rest], lower, unit)
-        if rest:
-            substitute(x, y[..., columns - rest :], lower, unit)
+        for start, stop, width in blocks_of_columns(y):
+            substitute(x, y[..., start:stop], width, lower, unit)
         return
     m = half(n)
     parts = (slice(0, m), slice(m, n))
@@ -129,10 +133,20 @@ def solve_triangular(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> N
     solve_triangular(x[:, last, last], y[:, last], lower, unit)
 
 
-def substitute(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> None:
-    """The same for small x, and y of few columns, or of whole blocks of them."""
+def blocks_of_columns(y: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """The columns of y in parts, and the width of the blocks in each: as large as can be, then
+    halves of that, so that few kernels serve all widths."""
+    start, columns = 0, y.shape[-1]
+    while start < columns:
+        rest = columns - start
+        width = min(templates.COLUMNS[KINDS[y.dtype]], 1 << rest.bit_length() - 1)
+        yield start, (stop := columns - rest % width), width
+        start = stop
+
+
+def substitute(x: np.ndarray, y: np.ndarray, width: int, lower: bool, unit: bool) -> None:
+    """The same for small x, and y of whole blocks of columns."""
     count, n, columns = y.shape
-    width = min(columns, templates.COLUMNS[KINDS[y.dtype]])
     blocks = columns // width
     total, group = count * blocks, max(1, CHUNK // (n * width))
     x_step, row_step, column_step = steps(x)
@@ -215,10 +229,12 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed:
 
 def small_lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed: bool):
     out = empty(y.shape, y.dtype)
-    n, columns = y.shape[1:]
-    width = min(columns, templates.COLUMNS[KINDS[y.dtype]])
-    count, group = matrices_in_chunks(factors)
-    words = [*map(address, (factors, pivots, y, out)), columns, count, group]
-    entry = kernel("lu_solve", KINDS[y.dtype], n, width, transposed)
-    launch(entry, words, chunks_of(group, count))
+    count, n, columns = y.shape
+    for start, stop, width in blocks_of_columns(y):
+        blocks = (stop - start) // width
+        total, group = count * blocks, max(1, CHUNK // (n * max(n, width)))
+        parts = (factors, pivots, y[..., start:], out[..., start:])
+        words = [*map(address, parts), columns, blocks, total, group]
+        entry = kernel("lu_solve", KINDS[y.dtype], n, width, transposed)
+        launch(entry, words, chunks_of(group, total))
     return out

@@ -12,10 +12,8 @@ from ....kernels import mirror as templates
 from .. import triangles as reference
 from ..jit.compiler import compiled
 from ..jit.memory import empty
-from .elimination import KINDS, steps
+from .elimination import KINDS, in_whole_steps, steps
 from .launch import address, chunks_of, launch
-
-LEAST = 1 << 12  # elements
 
 
 @functools.cache
@@ -25,7 +23,7 @@ def kernel(name: str, kind: str) -> int:
 
 def computed(name: str, x: np.ndarray) -> np.ndarray:
     n = x.shape[-1]
-    stacked = x.reshape(-1, n, n)
+    stacked = in_whole_steps(x).reshape(-1, n, n)
     out = empty(x.shape, x.dtype)
     blocks = chunks_of(templates.SIDE, n)
     step, row_step, column_step = steps(stacked)
@@ -35,15 +33,11 @@ def computed(name: str, x: np.ndarray) -> np.ndarray:
 
 
 def symmetrized(x: np.ndarray) -> np.ndarray:
-    if x.dtype in KINDS and x.size >= LEAST:
-        return computed("symmetrized", x)
-    return reference.symmetrized(x)
+    return computed("symmetrized", x) if x.dtype in KINDS else reference.symmetrized(x)
 
 
 def mirrored(x: np.ndarray) -> np.ndarray:
-    if x.dtype in KINDS and x.size >= LEAST:
-        return computed("mirrored", x)
-    return reference.mirrored(x)
+    return computed("mirrored", x) if x.dtype in KINDS else reference.mirrored(x)
 
 
 FAST = {"mirrored": mirrored, "symmetrized": symmetrized}
