@@ -1320,3 +1320,40 @@ def test_any_odd_function_of_any_singular_values(
     expected = a.change(h, weight)
     scale = max(1.0, np.abs(expected).max())
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * scale)
+
+
+# Values that are nearly equal.
+
+
+def exponential(x: ad.Tensor) -> ad.Tensor:
+    w, v = L.eigh(x)
+    return ((v * ad.exp(w)) @ v.mT * ad.asarray(WEIGHT[:3, :3], dtype=x.dtype)).sum()
+
+
+def reference(x: ad.Tensor) -> ad.Tensor:
+    return (L.expm((x + x.mT) / 2) * ad.asarray(WEIGHT[:3, :3], dtype=x.dtype)).sum()
+
+
+@pytest.mark.parametrize("gap", [10.0**-k for k in range(1, 16)])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_half_of_the_digits_are_left_for_every_gap(dtype: str, gap: float) -> None:
+    x = ad.asarray(Symmetric([0.5, 0.5 + gap, 1.5], True).x.astype(dtype))
+    expected = values(ad.grad(reference)(ad.asarray(values(x).astype("f8"))))
+    error = np.abs(values(ad.grad(exponential)(x)) - expected).max() / np.abs(expected).max()
+    assert error <= 8 * np.sqrt(np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("gap", [10.0**-k for k in range(1, 13)])
+def test_second_derivatives_are_right_or_refused_for_every_gap(gap: float) -> None:
+    x = ad.asarray(Symmetric([0.5, 0.5 + gap, 1.5], True).x)
+    expected = values(ad.hessian(reference)(x))
+    for found in (
+        lambda: ad.hessian(exponential)(x),
+        lambda: ad.vmap(ad.hessian(exponential))(ad.stack([x, x]))[1],
+    ):
+        try:
+            hessian = values(found())
+        except ad.GradientError:
+            assert gap < 1e-4
+        else:
+            assert np.abs(hessian - expected).max() <= 1e-4 * np.abs(expected).max()

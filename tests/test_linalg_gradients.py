@@ -357,6 +357,14 @@ def test_the_logarithm_of_a_determinant_has_no_derivative_where_it_is_0() -> Non
         found.logabsdet.backward()
 
 
+@pytest.mark.parametrize(("dtype", "scale"), [("f4", 1e-16), ("f4", 1e13), ("f8", 1e-108)])
+def test_cofactors_exist_where_a_determinant_is_out_of_range(dtype: str, scale: float) -> None:
+    x = ad.asarray(scale * np.eye(3, dtype=dtype))
+    np.testing.assert_allclose(values(ad.grad(L.det)(x)), scale**2 * np.eye(3), rtol=1e-6)
+    second = values(ad.hessian(L.det)(x))
+    np.testing.assert_allclose([second[0, 0, 1, 1], second[0, 1, 1, 0]], [scale, -scale], 1e-6)
+
+
 def third_derivative(x: np.ndarray, along: list[np.ndarray]) -> ad.Tensor:
     """The gradient of the second derivative of the determinant in two directions."""
     y, z = tensors(along)

@@ -15,6 +15,7 @@ if not jit.available():
 
 from adjoint.backends.cpu.fast import mirror
 from adjoint.backends.cpu.fast.equations import FAST
+from adjoint.backends.cpu.fast.matmul import add_product
 
 SIZES = (1, 2, 3, 8, 13, MOST - 1, MOST, MOST + 1, 2 * MOST, 2 * MOST + 1)
 RIGHT_SIDES = (1, 2, 7, *COLUMNS.values(), COLUMNS["float"] + 1, 2 * COLUMNS["float"] + 5)
@@ -52,11 +53,14 @@ def close(found: np.ndarray, expected: np.ndarray, n: int) -> None:
 
 
 def layouts(x: np.ndarray) -> list[np.ndarray]:
-    """The same matrices by rows, by columns, and with gaps between the elements."""
+    """The same matrices by rows, by columns, and with gaps between the elements, of whole elements
+    or of less."""
     gaps = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)[..., ::2]
     gaps[...] = x
+    record = np.full(x.shape, np.nan, [("x", x.dtype), ("other", "f2")])
+    record["x"] = x
     by_columns = np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
-    return [x, by_columns, gaps]
+    return [x, by_columns, gaps, record["x"]]
 
 
 @sizes
@@ -109,6 +113,10 @@ def test_triangles(n: int, dtype: str, upper: bool, unit: bool) -> None:
             for same, right in zip(layouts(x), layouts(y), strict=True):
                 found = FAST["solve_triangular"](same, right, upper=upper, unit=unit)
                 close(found, expected, n)
+            if not upper and not unit:
+                solved = NUMPY["cholesky_solve"](x, y)
+                for same, right in zip(layouts(x), layouts(y), strict=True):
+                    close(FAST["cholesky_solve"](same, right), solved, 4 * n)
 
 
 def test_matrices_of_many_parts() -> None:
@@ -159,12 +167,13 @@ def test_the_failing_minor_is_found(n: int) -> None:
                 cholesky(x)
 
 
-@pytest.mark.parametrize("n", [4, MOST + 4])
+@pytest.mark.parametrize("n", [2, 3, MOST + 4])
 def test_nans_stay(n: int) -> None:
-    x = regular((n, n), "f8")
-    x[1, 2] = np.nan
-    assert np.isnan(FAST["inv"](x)).any()
-    assert np.isnan(FAST["slogdet"](x, real=x.dtype)[1])
+    for place in np.ndindex(min(n, 4), min(n, 4)):
+        x = np.eye(n)
+        x[place] = np.nan
+        assert np.isnan(FAST["inv"](x)).any(), place
+        assert np.isnan(FAST["slogdet"](x, real=x.dtype)[1]), place
 
 
 @pytest.fixture
@@ -175,20 +184,36 @@ def threads():
 
 
 def test_results_don_t_depend_on_the_number_of_threads(threads: Callable) -> None:
-    x, y = regular((700, 8, 8), "f8"), random((700, 8, 3), "f8")
-
-    def results() -> list[np.ndarray]:
+    def results(shape: tuple[int, ...], columns: int) -> list[np.ndarray]:
+        x, y = regular(shape, "f8"), random((*shape[:-1], columns), "f8")
         factors, pivots = FAST["lu"](x)
         out = FAST["lu_solve"](x, factors, pivots, y, transposed=True, asked="solve")
         triangle = FAST["solve_triangular"](x, y, upper=True, unit=True)
-        return [factors, pivots, out, triangle, FAST["cholesky"](definite(x.shape, "f8"))]
+        symmetric = FAST["cholesky"](definite(shape, "f8"))
+        gradient = FAST["cholesky_gradient"](x, symmetric)
+        return [factors, pivots, out, triangle, symmetric, gradient, mirror.computed("mirrored", x)]
 
-    threads(1)
-    alone = results()
-    for n in (2, 3, 5):
-        threads(n)
-        for one, other in zip(results(), alone, strict=True):
-            np.testing.assert_array_equal(one, other)
+    n = 2 * MOST + 1
+    for case in (((700, 8, 8), 3), ((n, n), 1), ((3, n, n), 77), ((5, 5), 3000)):
+        threads(1)
+        alone = results(*case)
+        for count in (2, 3, 5):
+            threads(count)
+            for one, other in zip(results(*case), alone, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+@dtypes
+def test_products_are_added_to_parts_of_matrices(dtype: str) -> None:
+    for rows, inner, columns in ((70, 65, 90), (100, 300, 37), (5, 40, 1300), (3, 2, 5)):
+        x, y = random((2, rows, inner), dtype), random((2, inner, columns), dtype, 1)
+        whole = random((2, rows + 3, columns + 5), dtype, 2)
+        for left in layouts(x)[:2]:
+            found = whole.copy()
+            add_product(found[:, 1:-2, 2:-3], left, y)
+            expected = whole.copy()
+            expected[:, 1:-2, 2:-3] += x @ y
+            close(found, expected, inner)
 
 
 @dtypes
