@@ -8,7 +8,7 @@ on changes. What it says is differentiated for that, and weighed with random num
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,33 +34,37 @@ def largest(gs: Sequence[Tensor]) -> Tensor:
     return functools.reduce(maximum, map(top, gs))
 
 
-def independent_of_choice(
-    out: Tensor,
-    said: Tensor,
-    scale: Tensor,
-    rotation: Callable[..., Tensor],
-    gs: Sequence[Tensor],
-    outputs: Sequence[Tensor],
-    values: Sequence[Tensor],
-    asked: str,
-) -> Tensor:
-    """out, if what is `said` of free rotations is 0, for numbers of a scale, and stays so.
+class Choice(NamedTuple):
+    """A choice that a factorisation leaves.
 
-    `rotation` makes of gradients of the `outputs`, which are the vectors, what they say of free
-    rotations. `gs` are those that it was made of. It may change with the `values`.
+    `rotation` makes of gradients of its `outputs`, which are the vectors, what they say of
+    rotations that are free. `gs` are the gradients that came. What is said may change with the
+    `values`. `asked`: what to say if it depends on the choice.
     """
-    out = gauge(out, said, scale, asked=asked)
-    if said.node is None:
+
+    rotation: Callable[..., Tensor]
+    gs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    values: Sequence[Tensor]
+    asked: str
+
+    def made_freely(self, out: Tensor, said: Tensor, scale: Tensor) -> Tensor:
+        """out, if what is `said` of the rotations is 0, for numbers of a scale, and stays so."""
+        out = gauge(out, said, scale, asked=self.asked)
+        if said.node is None:
+            return out
+        found = Differentiated([said], self.outputs, self.values)
+        pairs = zip(self.outputs, found.kept, strict=True)
+        turned = [filled(x, 0) if g is None else g for x, g in pairs]
+        again, scale = self.rotation(*turned), maximum(scale, largest(turned))
+        out = gauge(out, again, scale, asked=self.asked)
+        if found.others:
+            recorded = [g for g in self.gs if g.node is not None]
+            size = Differentiated(recorded, self.outputs, self.values)
+            for node, g in found.others.items():
+                whole = size.others.get(node, g)
+                out = gauge(out, as_matrix(g), as_matrix(whole), asked=self.asked)
         return out
-    found = Differentiated([said], outputs, values)
-    turned = [filled(x, 0) if g is None else g for x, g in zip(outputs, found.kept, strict=True)]
-    out = gauge(out, rotation(*turned), maximum(scale, largest(turned)), asked=asked)
-    if found.others:
-        size = Differentiated([g for g in gs if g.node is not None], outputs, values)
-        for node, g in found.others.items():
-            whole = size.others.get(node, g)
-            out = gauge(out, as_matrix(g), as_matrix(whole), asked=asked)
-    return out
 
 
 def as_matrix(x: Tensor) -> Tensor:

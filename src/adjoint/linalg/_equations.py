@@ -16,7 +16,7 @@ from ..functions.shapes import expand_dims, matrix_transpose
 from ..primitives import factorizations, solving
 from ..primitives.contractions import matmul
 from ..primitives.conversions import cast
-from ..primitives.creation import eye, full
+from ..primitives.creation import full
 from ..primitives.elementwise import abs as absolute
 from ..primitives.elementwise import greater, square, where
 from ..primitives.reductions import broadcast_to, max_, sum_
@@ -246,7 +246,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
     """
     x = factorizable("pinv", x)
     rows = x.shape[-2]
-    one = eye(rows=rows, columns=rows, k=0, dtype=x.data.dtype, device=x.device)
+    one = solving.identity(x, rows)
     inverse = pseudo_inverse(x, checked_rtol("pinv", x, rtol))
     return inverse(broadcast_to(one, shape=(*x.shape[:-2], rows, rows)))
 

@@ -27,7 +27,7 @@ from ..primitives.elementwise import abs as absolute
 from ..primitives.elementwise import equal, less_equal, maximum, where
 from ..primitives.reductions import any_, max_
 from ..primitives.solving import gauge
-from ._choice import independent_of_choice, largest, pulled_back
+from ._choice import Choice, largest, pulled_back
 
 Linear = Callable[..., Tensor]
 
@@ -148,10 +148,8 @@ class Quotients:
             below = denominator(self.direction, filled(self.size, 1))
             scale = 4 * maximum(largest(self.gs), self.size * largest(changes))
         reason = f"{self.asked}: some are equal, and the function depends on the choice of vectors"
-        said, others = where(close, above, 0), [self.values]
-        out = independent_of_choice(
-            out, said, scale, rotation, self.gs, self.outputs, others, reason
-        )
+        choice = Choice(rotation, self.gs, self.outputs, [self.values], reason)
+        out = choice.made_freely(out, where(close, above, 0), scale)
         limit = numerator(*changes) / where(close, below, 1)
         return where(close, self.only_first(limit, cast(close, dtype=out.data.dtype)), out)
 

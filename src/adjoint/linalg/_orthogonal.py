@@ -1,17 +1,14 @@
 """Factorisations that give orthonormal vectors: ops whose rules may ask the engine."""
 
-from collections.abc import Callable, Sequence
-
 from .. import op
 from .._shapes import Shape
 from .._tensor import Tensor
 from ..primitives.contractions import matmul
-from ..primitives.creation import eye
 from ..primitives.factorizations import columns, rows
 from ..primitives.shapes import concat, matrix_transpose, reshape
-from ..primitives.solving import far_from_singular, solve_triangular
+from ..primitives.solving import far_from_singular, identity, solve_triangular
 from ..primitives.triangles import mirrored
-from ._choice import independent_of_choice, largest
+from ._choice import Choice, largest
 from ._limits import Quotients, are_close
 
 
@@ -23,19 +20,14 @@ def as_column(x: Tensor) -> Tensor:
     return reshape(x, shape=(*x.shape, 1))
 
 
-def identity(x: Tensor) -> Tensor:
-    n = x.shape[-1]
-    return eye(rows=n, columns=n, k=0, dtype=x.data.dtype, device=x.device)
-
-
 def differences(values: Tensor, size: Tensor) -> Tensor:
     """Of each value and those of the rows; on the diagonal, where nothing is divided, `size`."""
-    return as_row(values) - as_column(values) + identity(values) * size
+    return as_row(values) - as_column(values) + identity(values, values.shape[-1]) * size
 
 
 def sums(values: Tensor, size: Tensor) -> Tensor:
     """Of each value and those of the rows; on the diagonal, where nothing is divided, `size`."""
-    return as_row(values) + as_column(values) + identity(values) * size
+    return as_row(values) + as_column(values) + identity(values, values.shape[-1]) * size
 
 
 def skew(x: Tensor, g: Tensor) -> Tensor:
@@ -70,26 +62,19 @@ def of_rest(g: Tensor, x: Tensor, kept: int) -> Tensor:
     return skew(parted(x, kept)[1], parted(g, kept)[1])
 
 
-def if_rest_is_free(
-    out: Tensor,
-    g: Tensor,
-    rotation: Callable[..., Tensor],
-    gs: Sequence[Tensor],
-    outputs: Sequence[Tensor],
-    values: Sequence[Tensor],
-    asked: str,
-) -> Tensor:
-    """out, if the rest of a basis with the gradient g can be rotated; see `_choice`."""
-    asked += " can be chosen, and the function depends on the choice: it has no gradient"
-    said, scale = rotation(*gs), largest([g])
-    return independent_of_choice(out, said, scale, rotation, gs, outputs, values, asked)
+def if_free(out: Tensor, choice: Choice) -> Tensor:
+    """out, if the rest of a basis can be rotated."""
+    return choice.made_freely(out, choice.rotation(*choice.gs), largest(choice.gs))
+
+
+CHOSEN = "can be chosen, and the function depends on the choice: it has no gradient"
 
 
 # Eigenvectors.
 
 
 def eigh_rule(g_values, g_vectors, values, vectors, arrived):
-    inner = identity(values) * as_row(g_values)
+    inner = identity(values, values.shape[-1]) * as_row(g_values)
     if arrived[1] and values.shape[-1]:
         asked = "eigh, for the gradient of eigenvectors"
         quotients = Quotients([g_vectors], values, [vectors], lambda *gs: gs, asked)
@@ -123,7 +108,7 @@ def svd_shape(x_shape: Shape, full_matrices: bool) -> tuple[Shape, Shape, Shape]
 def svd_rule(g_u, g_s, g_vh, u, s, vh, arrived):
     rank, all_u, all_v = s.shape[-1], u, matrix_transpose(vh)
     u, v = columns(all_u, 0, rank), columns(all_v, 0, rank)
-    inner = identity(s) * as_row(g_s)
+    inner = identity(s, rank) * as_row(g_s)
     if not (arrived[0] or arrived[2]):
         return matmul(matmul(u, inner), matrix_transpose(v))
 
@@ -131,21 +116,17 @@ def svd_rule(g_u, g_s, g_vh, u, s, vh, arrived):
         return of_first(g_u, all_u, rank), of_first(matrix_transpose(g_vh), all_v, rank)
 
     first_u, first_v = of_vectors(g_u, g_vh)
-    given = [g_u, g_vh], [all_u, vh], [s]
+    given = {"gs": [g_u, g_vh], "outputs": [all_u, vh], "values": [s]}
     if all_u.shape[-1] > rank + 1:
-        asked = f"svd: columns of U after the first {rank}"
-        first_u = if_rest_is_free(
-            first_u, g_u, lambda g_u, g_vh: of_rest(g_u, all_u, rank), *given, asked
-        )
+        asked = f"svd: columns of U after the first {rank} {CHOSEN}"
+        rest = Choice(lambda g_u, g_vh: of_rest(g_u, all_u, rank), **given, asked=asked)
+        first_u = if_free(first_u, rest)
     if all_v.shape[-1] > rank + 1:
-        asked = f"svd: rows of Vh after the first {rank}"
-        first_v = if_rest_is_free(
-            first_v,
-            g_vh,
-            lambda g_u, g_vh: of_rest(matrix_transpose(g_vh), all_v, rank),
-            *given,
-            asked,
+        asked = f"svd: rows of Vh after the first {rank} {CHOSEN}"
+        rest = Choice(
+            lambda g_u, g_vh: of_rest(matrix_transpose(g_vh), all_v, rank), **given, asked=asked
         )
+        first_v = if_free(first_v, rest)
     if not rank:
         return matmul(matmul(first_u, inner), matrix_transpose(first_v))
     asked = "svd, for the gradient of singular vectors"
@@ -206,11 +187,13 @@ def tall_qr_rule(g_q, g_r, q, r):
 
 def qr_rule(g_q, g_r, q, r, x_shape: Shape):
     m, n = x_shape[-2:]
-    rank = min(m, n)
+    rank, all_q = min(m, n), q
     first = of_first(g_q, q, rank)
     if q.shape[-1] > rank + 1:
-        asked = f"qr: columns of a complete Q after the first {rank}"
-        first = if_rest_is_free(first, g_q, lambda g: of_rest(g, q, rank), [g_q], [q], [r], asked)
+        asked = f"qr: columns of a complete Q after the first {rank} {CHOSEN}"
+        first = if_free(
+            first, Choice(lambda g: of_rest(g, all_q, rank), [g_q], [all_q], [r], asked)
+        )
     g_q, q, g_r, r = first, columns(q, 0, rank), rows(g_r, 0, rank), rows(r, 0, rank)
     if m >= n:
         return tall_qr_rule(g_q, g_r, q, r)

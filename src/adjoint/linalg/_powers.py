@@ -8,9 +8,8 @@ from ..functions._arguments import as_integer
 from ..functions.elementwise import positive
 from ..primitives import factorizations
 from ..primitives.contractions import matmul
-from ..primitives.creation import eye
 from ..primitives.elementwise import where
-from ..primitives.solving import inv
+from ..primitives.solving import identity, inv
 from ._checks import factorizable, matrices, named, regular, square_matrices
 
 
@@ -48,8 +47,7 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
     if count < 0:
         x, count = inv(factorizable("matrix_power", x)), -count
     if count == 0:  # constant, but with a gradient, of zeros
-        size, dtype = x.shape[-1], x.data.dtype
-        return where(False, x, eye(rows=size, columns=size, k=0, dtype=dtype, device=x.device))
+        return where(False, x, identity(x, x.shape[-1]))
     out = None
     while count:
         if count & 1:

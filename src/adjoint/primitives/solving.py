@@ -62,10 +62,14 @@ def by_columns(call, size: int, batched: tuple[bool, ...], inputs: tuple):
     return columns.restored(call(*inputs[:-1], columns.matrices))
 
 
+def identity(x, n: int):
+    """The identity matrix of n rows, of the dtype of x."""
+    return eye(rows=n, columns=n, k=0, dtype=x.data.dtype, device=x.device)
+
+
 def identity_like(x):
     """Identity matrices of the shape of x."""
-    n = x.shape[-1]
-    one = eye(rows=n, columns=n, k=0, dtype=x.data.dtype, device=x.device)
+    one = identity(x, x.shape[-1])
     return broadcast_to(one, shape=x.shape) if len(x.shape) > 2 else one
 
 

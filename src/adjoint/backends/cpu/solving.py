@@ -5,6 +5,7 @@ import numpy as np
 from ..._errors import ArgumentError, GradientError
 from .factorizations import refusal, refused
 from .table import KERNELS, kernel
+from .triangles import adjoint
 
 KERNELS["det"] = np.linalg.det
 
@@ -71,11 +72,6 @@ def cholesky_solve(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     solve = KERNELS["solve_triangular"]
     half = solve(x, y, upper=False, unit=False)
     return solve(adjoint(x), half, upper=True, unit=False)
-
-
-def adjoint(x: np.ndarray) -> np.ndarray:
-    turned = x.swapaxes(-1, -2)
-    return turned.conj() if x.dtype.kind == "c" else turned
 
 
 @kernel
@@ -180,7 +176,6 @@ def products(s: np.ndarray, left_out: int) -> np.ndarray:
 
 @kernel
 def least_squares(x, u, s, vh, y, *, transposed: bool) -> np.ndarray:
-    u_adjoint, v = u.conj().swapaxes(-1, -2), vh.conj().swapaxes(-1, -2)
     if transposed:
         return (u * s[..., None, :]) @ (vh @ y)
-    return (v * s[..., None, :]) @ (u_adjoint @ y)
+    return (adjoint(vh) * s[..., None, :]) @ (adjoint(u) @ y)

@@ -26,6 +26,11 @@ def triangle(x: np.ndarray, *, k: int, upper: bool) -> np.ndarray:
     return out
 
 
+def adjoint(x: np.ndarray) -> np.ndarray:
+    turned = x.swapaxes(-1, -2)
+    return turned.conj() if x.dtype.kind == "c" else turned
+
+
 @kernel
 def mirrored(x: np.ndarray) -> np.ndarray:
     above = beyond(*x.shape[-2:], 0, False)
@@ -34,7 +39,6 @@ def mirrored(x: np.ndarray) -> np.ndarray:
 
 @kernel
 def symmetrized(x: np.ndarray) -> np.ndarray:
-    turned = x.swapaxes(-1, -2)
-    out = x + (turned.conj() if x.dtype.kind == "c" else turned)
+    out = x + adjoint(x)
     out *= np.array(0.5, x.dtype)
     return out
