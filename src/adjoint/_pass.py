@@ -103,11 +103,12 @@ class Pass:
         out = self.recomputed(node, g) if plan.recomputes else self.pulled_back(plan, node, g)
         if node.order < self.release_from:
             node.saved = RELEASED
+        if self.recorded is not None:
+            self.visited.append(node)
         if plan.recomputes:
             return out
         parts: Any = (out,) if plan.single else out
         if self.recorded is not None:
-            self.visited.append(node)
             parts = [
                 part if part is None or parent in self.recorded else wrap(part.data)
                 for parent, part in zip(parents, parts, strict=True)
