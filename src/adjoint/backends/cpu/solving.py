@@ -64,7 +64,10 @@ def solve_triangular(x: np.ndarray, y: np.ndarray, *, upper: bool, unit: bool) -
         np.einsum("...ii->...i", x)[...] = 1
     else:
         check_diagonal(x)
-    return np.linalg.solve(x, y)
+    try:
+        return np.linalg.solve(x, y)
+    except np.linalg.LinAlgError:  # of infinities, which have no pivots
+        raise singular("solve_triangular", x) from None
 
 
 @kernel
