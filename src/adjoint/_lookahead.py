@@ -1,9 +1,37 @@
 """Looking ahead: the one optional pass over the graph before gradients flow."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from ._node import Node
+
+
+class Region(NamedTuple):
+    """Nodes that others depend on, and the `ends` beyond which nobody looked."""
+
+    nodes: list[Node]
+    ends: list[Node]
+
+
+def region(
+    roots: Iterable[Node], newer_than: float = math.inf, is_end: Callable | None = None
+) -> Region:
+    """What the roots depend on, up to leaves, older nodes, and those that `is_end` says."""
+    nodes, ends = [], []
+    seen = set(roots)
+    stack = list(seen)
+    while stack:
+        node = stack.pop()
+        if node.order > newer_than or node.plan is None or (is_end and is_end(node)):
+            ends.append(node)
+            continue
+        nodes.append(node)
+        for parent in node.inputs:
+            if parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
+    return Region(nodes, ends)
 
 
 def reachable(roots: Iterable[Node], newer_than: float = math.inf) -> list[Node]:

@@ -63,6 +63,7 @@ class Pass:
         self.anomaly = bool(mode.word & ANOMALY)
         self.fast = not create_graph and not mode.word & (ANOMALY | TRACE)
         self.release_from = first_released(retain_graph or create_graph)
+        self.release_later = -math.inf  # what stands in for it where gradients are recorded
         self.frontier = -math.inf
         self.recorded: set[Node] | None = None
         self.visited: list[Node] = []
@@ -70,8 +71,8 @@ class Pass:
     def record(self, nodes: set[Node]) -> None:
         """Let gradients have a graph up to some nodes. Nobody outside is to see it."""
         self.recorded = nodes
-        self.create_graph, self.fast, self.release_until = True, False, self.release_from
-        self.release_from = -math.inf
+        self.create_graph, self.fast = True, False
+        self.release_later, self.release_from = self.release_from, -math.inf
         self.leaf, self.watched, self.retain = map(
             without_graph, (self.leaf, self.watched, self.retain)
         )
@@ -79,7 +80,7 @@ class Pass:
     def release(self) -> None:
         """After a pass for which more was kept than was asked for."""
         for node in self.visited:
-            if node.order < self.release_until:
+            if node.order < self.release_later:
                 node.saved = RELEASED
 
     def wants(self, node: Node) -> bool:

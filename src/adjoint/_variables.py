@@ -6,10 +6,10 @@ outer transform, or `backward`.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import op
-from ._lookahead import leading_to
+from ._lookahead import Region, leading_to, region
 from ._modes import GRAD, mode
 from ._node import Argument, Node, next_order
 from ._reverse import propagate
@@ -31,13 +31,6 @@ class Variable(Node):
     @saved.setter
     def saved(self, value: Any) -> None:
         pass
-
-
-class Region(NamedTuple):
-    """Nodes that a call made, and the `ends`: leaves, and nodes that it didn't make."""
-
-    nodes: list[Node]
-    ends: list[Node]
 
 
 class Scope:
@@ -70,21 +63,8 @@ class Scope:
         return node.plan is None and node.tensor() is not None  # type: ignore[attr-defined]
 
     def region(self, roots: Iterable[Node]) -> Region:
-        """What the roots depend on."""
-        start, nodes, ends = self.start, [], []
-        seen = set(roots)
-        stack = list(seen)
-        while stack:
-            node = stack.pop()
-            if node.order > start or node.plan is None:
-                ends.append(node)
-                continue
-            nodes.append(node)
-            for parent in node.inputs:
-                if parent not in seen:
-                    seen.add(parent)
-                    stack.append(parent)
-        return Region(nodes, ends)
+        """Nodes that the call made, and the ends: leaves, and nodes that it didn't make."""
+        return region(roots, newer_than=self.start)
 
     def depending_on_nothing(self, roots: Iterable[Node]) -> set[Node]:
         """The nodes, of those that the roots depend on, that depend on nothing outside."""

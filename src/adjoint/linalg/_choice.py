@@ -3,25 +3,28 @@
 A factorisation leaves rotations of some vectors free. A function has a gradient if it says nothing
 of such a rotation. That it doesn't for the vectors that LAPACK chose may be chance: zeros are
 common in them. So it must stay so as the vectors rotate, and as whatever else the function depends
-on changes. What it says is differentiated for that, and weighed with random numbers.
+on changes. What it says is differentiated for that, and weighed with numbers without a pattern.
 """
 
 import functools
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from .._lookahead import leading_to, reachable
+from .._lookahead import leading_to, reachable, region
+from .._modes import no_grad
 from .._node import Node, Output, needing_graph
 from .._reverse import propagate
 from .._tensor import Tensor, wrap
 from .._variables import filled, ignore
+from ..primitives.creation import arange
 from ..primitives.elementwise import abs as absolute
-from ..primitives.elementwise import maximum
+from ..primitives.elementwise import floor, maximum
 from ..primitives.reductions import max_, sum_
 from ..primitives.shapes import reshape
 from ..primitives.solving import gauge
+
+GOLDEN_RATIO = 0.6180339887498949  # its multiples are spread evenly, and no two are alike
 
 
 def largest(gs: Sequence[Tensor]) -> Tensor:
@@ -72,19 +75,20 @@ def as_matrix(x: Tensor) -> Tensor:
 
 
 class Differentiated:
-    """What tensors, weighed with random numbers, say of outputs of a factorisation, as `kept`, and
-    of all `others` that they depend on: leaves, and outputs of factorisations of this kind."""
+    """What tensors, weighed, say of outputs of a factorisation, as `kept`, and of all `others` that
+    they depend on: leaves, and outputs of factorisations of this kind."""
 
     def __init__(
         self, tensors: Sequence[Tensor], outputs: Sequence[Tensor], values: Sequence[Tensor]
     ) -> None:
         roots = [x.node for x in tensors if x.node is not None]
-        draws = np.random.default_rng(0)
-        seeds = [(x.node, weights(x, draws)) for x in tensors]
-        nodes, ends = region(roots)
+        firsts = accumulate((x.size for x in tensors), initial=1)
+        pairs = zip(tensors, firsts, strict=False)
+        seeds: list[tuple[Any, Any]] = [(x.node, weights(x, first).data) for x, first in pairs]
+        nodes, ends = region(roots, is_end=cannot_be_asked)
         found: dict[Node, Any] = {}
         propagate(
-            seeds,  # type: ignore[arg-type]
+            seeds,
             ignore,
             retain_graph=True,
             watch=frozenset(ends),
@@ -98,26 +102,18 @@ class Differentiated:
         self.others = {node: g for node, g in grads.items() if node not in own}
 
 
-def weights(x: Tensor, draws: np.random.Generator) -> np.ndarray:
-    return draws.uniform(1, 2, x.shape).astype(x.data.dtype)
+def weights(x: Tensor, first: int) -> Tensor:
+    """Numbers from 1 to 2 without a pattern, in the shape of x; `first`: which of them."""
+    dtype, device = x.data.dtype, x.device
+    with no_grad():
+        counts = arange(start=first, stop=first + x.size, step=1, dtype=dtype, device=device)
+        multiples = counts * GOLDEN_RATIO
+        return reshape(1 + multiples - floor(multiples), shape=x.shape)
 
 
-def region(roots: Sequence[Node]) -> tuple[list[Node], list[Node]]:
-    """The nodes that roots depend on, up to `ends`: leaves, and outputs of factorisations whose
-    rules can't be asked."""
-    seen, nodes, ends = set(roots), [], []
-    stack = list(seen)
-    while stack:
-        node = stack.pop()
-        if node.plan is None or (type(node) is Output and node.parents in needing_graph):
-            ends.append(node)
-            continue
-        nodes.append(node)
-        for parent in node.inputs:
-            if parent not in seen:
-                seen.add(parent)
-                stack.append(parent)
-    return nodes, ends
+def cannot_be_asked(node: Node) -> bool:
+    """Whether it is an output of a factorisation whose rule would differentiate gradients."""
+    return type(node) is Output and node.parents in needing_graph
 
 
 def pulled_back(
