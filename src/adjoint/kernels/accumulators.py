@@ -9,7 +9,22 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .language import BOOL, F64, Type, Value, constant, convert, equal, not_equal, select
+from .floats import two_product, word
+from .language import (
+    BOOL,
+    F32,
+    F64,
+    I32,
+    Type,
+    Value,
+    constant,
+    convert,
+    equal,
+    fma,
+    from_bits,
+    not_equal,
+    select,
+)
 
 Parts = tuple[Value, ...]
 
@@ -27,13 +42,12 @@ def accumulator(reduction: Value) -> Accumulator:
     if how in ("max", "min"):
         return extreme(how, source)
     if how == "sum" and source == F64:
-        return compensated_sum()
-    return total(how, source, reduction.type)
+        return compensated_sum(F64)
+    return total(how, source, reduction.type, F64 if source.kind == "f" else source)
 
 
-def total(how: str, source: Type, type: Type) -> Accumulator:
-    """A plain sum or product, in float64 for all floats."""
-    wide = F64 if source.kind == "f" else source
+def total(how: str, source: Type, type: Type, wide: Type) -> Accumulator:
+    """A plain sum or product, in a type that may be wider than that of the elements."""
 
     def joined(x: Parts, y: Parts) -> Parts:
         return (x[0] + y[0] if how == "sum" else x[0] * y[0],)
@@ -46,8 +60,8 @@ def total(how: str, source: Type, type: Type) -> Accumulator:
     )
 
 
-def compensated_sum() -> Accumulator:
-    zero = constant(0, F64)
+def compensated_sum(type: Type) -> Accumulator:
+    zero = constant(0, type)
 
     def step(parts: Parts, x: Value) -> Parts:
         """Knuth's two-sum: what the addition of x rounds away is added to the second part."""
@@ -66,6 +80,38 @@ def compensated_sum() -> Accumulator:
         return select(equal(s - s, 0), s + lost, s)
 
     return Accumulator((zero, zero), step, join, result)
+
+
+def compensated_product() -> Accumulator:
+    """A product of float32: a number between 1 and 2, what its roundings have lost, and a power of
+    two, so that no product on the way is too large or too small."""
+
+    def join(x: Parts, y: Parts) -> Parts:
+        out, lost = two_product(x[0], y[0])
+        lost = fma(x[0], y[1], fma(x[1], y[0], lost))
+        exponent = convert((word(out) >> 23) & 255, I32) - 127
+        scaled = (exponent > -127) & (exponent < 127)
+        scale = power_of_two(select(scaled, -exponent, 0))
+        return out * scale, lost * scale, x[2] + y[2] + select(scaled, exponent, 0)
+
+    def result(parts: Parts) -> Value:
+        out, lost, exponent = parts
+        exponent = select(exponent > 252, 252, select(exponent < -252, -252, exponent))
+        half = exponent >> 1
+        out = select(equal(lost - lost, 0), out + lost, out)
+        return out * power_of_two(half) * power_of_two(exponent - half)
+
+    def start(x: Value) -> Parts:
+        return x, constant(0, F32), constant(0, I32)
+
+    return Accumulator(
+        start(constant(1, F32)), lambda parts, x: join(parts, start(x)), join, result
+    )
+
+
+def power_of_two(exponent: Value) -> Value:
+    """Of an exponent from -126 to 127."""
+    return from_bits((exponent + 127) << 23, F32)
 
 
 def extreme(how: str, type: Type) -> Accumulator:

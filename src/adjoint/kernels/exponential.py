@@ -113,7 +113,7 @@ def nearest_power(x: Value, offset: float) -> tuple[Value, Value, Value]:
     shifted = fma(x, LOG2E, shift)
     n = shifted - shift
     high, low = of_type(x, *LN2)
-    return word(shifted), n, fma(n, -low, fma(n, -high, x))
+    return word(shifted), n, fma(n, -low, fma(n, -high, x, exact=True))
 
 
 def less_one(r: Value) -> Value:

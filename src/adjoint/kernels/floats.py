@@ -107,4 +107,4 @@ def two_sum(x: Value, y: Value) -> tuple[Value, Value]:
 def two_product(x: Value, y: Value) -> tuple[Value, Value]:
     """x * y in two parts."""
     out = x * y
-    return out, fma(x, y, -out)
+    return out, fma(x, y, -out, exact=True)

@@ -10,7 +10,7 @@ numbers is the same all along a row. Equal values are one object, so nothing is 
 Integers wrap around; floats are IEEE, and nothing is reordered.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from threading import RLock
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -134,7 +134,9 @@ def value(op: str, args: tuple[Value, ...], type: Type, detail: Any = None) -> V
         if found is None:
             found = _values[key] = Value()
             found.op, found.args, found.type, found.detail = op, args, type, detail
-            found.varies = op == "element" or (op != "reduce" and any(arg.varies for arg in args))
+            found.varies = op in ("element", "position") or (
+                op != "reduce" and any(arg.varies for arg in args)
+            )
             found.depth = max((arg.depth for arg in args), default=0) + (op == "reduce")
     return found
 
@@ -172,6 +174,11 @@ def constant(number: Any, type: Type) -> Value:
 def count(type: Type) -> Value:
     """How many elements a row has."""
     return value("count", (), type)
+
+
+def position(type: Type) -> Value:
+    """Which element of its row this is, counted from 0. (Only GPUs have it.)"""
+    return value("position", (), type)
 
 
 # Ops on values.
@@ -214,11 +221,11 @@ def select(condition: Value, x: Any, y: Any) -> Value:
     return x if x is y else value("select", (condition, x, y), x.type)
 
 
-def fma(x: Any, y: Any, z: Any) -> Value:
-    """x * y + z, rounded once."""
+def fma(x: Any, y: Any, z: Any, exact: bool = False) -> Value:
+    """x * y + z, rounded once; on GPUs that round twice, only where it has to be `exact`."""
     type = next(v.type for v in (x, y, z) if isinstance(v, Value))
     x, y, z = (v if isinstance(v, Value) else constant(v, type) for v in (x, y, z))
-    return value("fma", (x, y, z), type)
+    return value("fma", (x, y, z), type, "exact" if exact else None)
 
 
 def _unary(op: str, doc: str):
@@ -245,6 +252,12 @@ def copysign(x: Value, y: Value) -> Value:
 def quotient(x: Value, y: Value) -> Value:
     """Of integers, rounded towards zero; y isn't 0, nor -1 where x is the smallest integer."""
     return binary("quotient", x, y)
+
+
+def fmod(x: Value, y: Value) -> Value:
+    """What is left of x when y has been taken from it as often as it goes into it, exactly; y isn't
+    0, both are finite. (Only GPUs have it.)"""
+    return binary("fmod", x, y)
 
 
 def convert(x: Value, type: Type) -> Value:
@@ -307,6 +320,17 @@ def walk(outputs: Iterable[Value], known: Container[Value] = ()) -> list[Value]:
             if node not in known:
                 stack.extend((arg, False) for arg in reversed(node.args))
     return list(order)
+
+
+def substituted(outputs: Iterable[Value], changes: Mapping[Value, Value]) -> list[Value]:
+    """The same values made of others."""
+    outputs = list(outputs)
+    made = dict(changes)
+    for node in walk(outputs, known=changes):
+        if node not in made:
+            args = tuple(made[arg] for arg in node.args)
+            made[node] = value(node.op, args, node.type, node.detail)
+    return [made[out] for out in outputs]
 
 
 def text_of(outputs: Iterable[Value]) -> str:

@@ -20,7 +20,7 @@ from .floats import (
     word,
     word_of,
 )
-from .language import Value, absolute, constant, copysign, equal, fma, select, sqrt
+from .language import Value, absolute, bits, constant, convert, copysign, equal, fma, select, sqrt
 
 SINGLE = (
     0.33333313,
@@ -101,10 +101,14 @@ def whole(exponent: Value, x: Value, less: Value | int = 0) -> Value:
 
 def split(x: Value) -> tuple[Value, Value]:
     """k and f: x = 2**k * (1 + f); x is positive."""
-    digits = format_of(x).digits
+    digits, bias, _ = format_of(x)
     tiny = x < format_of(x).least
-    exponent, rest = exponent_word(select(tiny, x * 2.0**digits, x))
-    less = select(tiny, constant(digits, x.type), 0)
+    if of_type(x, True, False):  # by bits: some GPUs take numbers as small as that for 0
+        large, shift = convert(bits(x), x.type), digits + bias - 1
+    else:
+        large, shift = x * 2.0**digits, digits
+    exponent, rest = exponent_word(select(tiny, large, x))
+    less = select(tiny, constant(shift, x.type), 0)
     return whole(exponent, x, less), float_of(rest) - 1
 
 
@@ -119,8 +123,8 @@ def reduced_above_one(x: Value, low: Value | None = None) -> Reduced:
     exponent, _ = exponent_word(x + 1)
     scale = float_of((2 * bias + 2 - exponent) << digits)  # 4 / 2**k: the inverse may be too small
     quarter, less = x * 0.25, fma(scale, 0.25, constant(-1, x.type))
-    f = fma(quarter, scale, less)
-    lost = fma(quarter, scale, less - f)
+    f = fma(quarter, scale, less, exact=True)
+    lost = fma(quarter, scale, less - f, exact=True)
     if low is not None:
         lost = fma(low * 0.25, scale, lost)
     return Reduced(whole(exponent, x), f, tail_of(f) + lost)

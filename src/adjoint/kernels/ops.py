@@ -16,6 +16,7 @@ from .language import (
     F32,
     F64,
     TYPES,
+    Kernel,
     Type,
     Value,
     absolute,
@@ -24,6 +25,7 @@ from .language import (
     constant,
     convert,
     copysign,
+    element,
     equal,
     floor,
     fma,
@@ -31,6 +33,7 @@ from .language import (
     not_equal,
     quotient,
     rint,
+    scalar,
     select,
     sqrt,
     trunc,
@@ -54,6 +57,26 @@ def describe(name: str, inputs: Sequence[Value | None], **attrs: object) -> Valu
         raise Unsupported("nextafter isn't described for f16, which is computed in f32")
     out = OPS[name](*(convert(x, F32) if is_half(x) else x for x in inputs), **attrs)
     return convert(out, F16) if out.type == F32 and name != "cast" else out
+
+
+def kernel_of(
+    name: str, dtypes: Sequence[object], attributes: Sequence[str], dtype: object = None
+) -> Kernel:
+    """The kernel of an op on arrays of these dtypes, None where an optional one is left out.
+    Attributes are its numbers, in their order; `dtype` isn't one."""
+    given = [k for k, t in enumerate(dtypes) if t is not None]
+    places = {k: n for n, k in enumerate(given)}
+    inputs = [
+        element(places[k], TYPES[t]) if t is not None else None  # type: ignore[index]
+        for k, t in enumerate(dtypes)
+    ]
+    first = TYPES[dtypes[given[0]]]  # type: ignore[index]
+    number = F32 if first == F16 else first
+    names = [name for name in attributes if name != "dtype"]
+    attrs: dict[str, object] = {name: scalar(k, number) for k, name in enumerate(names)}
+    if dtype is not None:
+        attrs["dtype"] = dtype
+    return Kernel((describe(name, inputs, **attrs),))
 
 
 def is_half(x: Value | None) -> TypeGuard[Value]:

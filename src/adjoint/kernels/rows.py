@@ -6,9 +6,11 @@ Each is a function from the types of its arrays to its outputs. float16 is compu
 from collections.abc import Callable
 
 from .exponential import exp
+from .floats import nan
 from .language import (
     F16,
     F32,
+    I32,
     Type,
     Value,
     constant,
@@ -16,6 +18,8 @@ from .language import (
     count,
     element,
     equal,
+    not_equal,
+    position,
     reduce,
     row,
     scalar,
@@ -29,6 +33,10 @@ Outputs = tuple[Value, ...]
 
 def wide(x: Value) -> Value:
     return convert(x, F32) if x.type == F16 else x
+
+
+def is_nan(x: Value) -> Value:
+    return not_equal(x, x)
 
 
 def offset(x: Value) -> Value:
@@ -104,6 +112,38 @@ def standardize_gradient(type: Type, center: bool) -> Outputs:
     return (result / scale,)
 
 
+def argument(how: str, type: Type) -> Outputs:
+    """Where the first of the largest (or smallest) of a row is; the first NaN, if there is one."""
+    x = wide(element(0, type))
+    best = reduce(how, x)
+    found = equal(x, best)
+    if x.type.kind == "f":
+        found = found | (is_nan(best) & is_nan(x))
+    return (reduce("min", select(found, position(I32), constant(2**31 - 1, I32))),)
+
+
+def cross_entropy(type: Type, target: Type) -> Outputs:
+    """And whether the target isn't the place of an element: then the loss is NaN."""
+    x, place = wide(element(0, type)), convert(row(1, target), I32)
+    rest = x - reduce("max", x)
+    picked = reduce("sum", select(equal(position(I32), place), rest, 0))
+    loss = log(reduce("sum", exp(rest))) - picked
+    inside = is_inside(place)
+    return convert(select(inside, loss, nan(loss.type)), type), ~inside
+
+
+def cross_entropy_gradient(type: Type, target: Type) -> Outputs:
+    """Of the loss's gradient, the scores, and the target."""
+    g, x, place = wide(row(0, type)), wide(element(1, type)), convert(row(2, target), I32)
+    e = exp(x - reduce("max", x))
+    out = e / reduce("sum", e) * g - select(equal(position(I32), place), g, 0)
+    return (convert(select(is_inside(place), out, nan(out.type)), type),)
+
+
+def is_inside(place: Value) -> Value:
+    return (place >= 0) & (place < count(I32))
+
+
 ROWS: dict[str, Callable[..., Outputs]] = {
     "softmax": softmax,
     "log_softmax": log_softmax,
@@ -112,4 +152,8 @@ ROWS: dict[str, Callable[..., Outputs]] = {
     "moments": moments,
     "standardize": standardize,
     "standardize_gradient": standardize_gradient,
+    "cross_entropy": cross_entropy,
+    "cross_entropy_gradient": cross_entropy_gradient,
+    "argmax": lambda type: argument("max", type),
+    "argmin": lambda type: argument("min", type),
 }

@@ -109,7 +109,7 @@ def remainder(size: Value) -> tuple[Value, Value, Value]:
     first, second, third = of_type(size, *HALF_PI)
     shifted = fma(size, TWO_OVER_PI, ones)
     n = shifted - ones
-    exact = fma(n, -first, size)
+    exact = fma(n, -first, size, exact=True)
     high, low = two_product(n, constant(second, size.type))
     r = exact - high
     return word(shifted), r, fma(n, -third, ((exact - r) - high) - low)
@@ -228,7 +228,7 @@ def divided(x: Value, y: Value, y_low: Value, x_low: Value | None = None) -> tup
     """(x + x_low) / (y + y_low) in two parts."""
     inverse = 1 / y
     out = x * inverse
-    rest = fma(-out, y_low, fma(-out, y, x))
+    rest = fma(-out, y_low, fma(-out, y, x, exact=True))
     return fast_two_sum(out, (rest if x_low is None else rest + x_low) * inverse)
 
 

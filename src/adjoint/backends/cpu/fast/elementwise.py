@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ....kernels.language import F16, F32, TYPES, Kernel, Type, Value, element, scalar
+from ....kernels.language import TYPES
 from ..dispatch import arrays_of
 from ..jit import available
 from .maps import Launcher
@@ -29,24 +29,9 @@ def launcher_of(
     """The kernel of an op on arrays of these dtypes; None where it has none."""
     if not available() or any(t is not None and t not in TYPES for t in dtypes):
         return None
-    from ....kernels.ops import Unsupported, describe
+    from ....kernels.ops import Unsupported, kernel_of
 
-    given = [k for k, t in enumerate(dtypes) if t is not None]
-    places = {k: n for n, k in enumerate(given)}
-    inputs: list[Value | None] = [
-        element(places[k], TYPES[t]) if t is not None else None for k, t in enumerate(dtypes)
-    ]
-    number = number_type(TYPES[dtypes[given[0]]])
-    names = [name for name in attributes if name != "dtype"]
-    attrs: dict[str, Any] = {name: scalar(k, number) for k, name in enumerate(names)}
-    if dtype is not None:
-        attrs["dtype"] = np.dtype(dtype)
     try:
-        return Launcher(Kernel((describe(name, inputs, **attrs),)))
+        return Launcher(kernel_of(name, dtypes, attributes, dtype))
     except Unsupported:
         return None
-
-
-def number_type(type: Type) -> Type:
-    """The type in which numbers meet elements of a type."""
-    return F32 if type == F16 else type

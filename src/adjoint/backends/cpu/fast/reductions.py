@@ -7,10 +7,10 @@ import numpy as np
 
 from ....kernels.language import TYPES, Kernel
 from ....kernels.rows import ROWS
+from ...spaces import Ints
 from ..indexing import along
 from ..table import KERNELS
 from .rows import RowLauncher, reduced
-from .spaces import Ints
 
 
 @functools.cache

@@ -16,8 +16,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from ....kernels.language import F64, TYPES, Kernel, Type, convert, element, reduce
 from ....kernels.llvm import Layout, stashed
+from ...spaces import Axes, Ints, axis_order, merged, steps_in
 from .maps import CHUNK, LINE, STREAMED, Launcher, Plan, layout_key, steps_of_outputs
-from .spaces import Axes, Ints, axis_order, merged, steps_in
 
 SHORT = 32  # elements of a row, below which rows are taken side by side
 WIDE = 64  # columns that are reduced together: additions needn't wait for each other

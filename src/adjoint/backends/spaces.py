@@ -1,15 +1,13 @@
 """Iteration spaces: which axes a kernel walks over, in which order, and as few as possible."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 Ints = tuple[int, ...]
 
 
 class Axes(NamedTuple):
-    """The sizes of axes, outermost first, and for each array the bytes between its elements."""
+    """The sizes of axes, outermost first, and for each array how far its elements are apart."""
 
     sizes: list[int]
     steps: list[list[int]]  # per array
@@ -47,7 +45,7 @@ def merged(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> Axes:
     return Axes(sizes, out)
 
 
-def steps_in(array: np.ndarray, shape: Ints) -> Ints:
+def steps_in(array: Any, shape: Ints) -> Ints:
     """An array's strides in a shape that it is broadcast to."""
     if array.shape == shape:
         return array.strides
