@@ -7,6 +7,7 @@ import math as _math
 import typing as _typing
 
 from . import autograd, op
+from ._config import config
 from ._dtypes import (
     DType,
     bool,
@@ -86,7 +87,7 @@ from .functions.elementwise import (
 )
 from .functions.indexing import gather, index_select, nonzero, scatter_add, take, take_along_axis
 from .functions.inspection import NamespaceInfo as __array_namespace_info__
-from .functions.inspection import devices
+from .functions.inspection import get_default_device, set_default_device
 from .functions.interchange import from_dlpack
 from .functions.reductions import (
     all,
@@ -145,10 +146,12 @@ e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
 if _typing.TYPE_CHECKING:
     from ._batch import vmap
     from ._checkpoint import checkpoint, checkpoint_sequential
+    from ._devices import devices
     from ._graphs import graph, memory
     from ._runtime import (
         empty_cache,
         get_num_threads,
+        launch_times,
         memory_stats,
         set_cache_limit,
         set_num_threads,
@@ -160,10 +163,12 @@ _LAZY = ("fft", "linalg", "nn", "optim", "random", "testing")
 _LAZY_FUNCTIONS = {
     "_batch": ("vmap",),
     "_checkpoint": ("checkpoint", "checkpoint_sequential"),
+    "_devices": ("devices",),
     "_graphs": ("graph", "memory"),
     "_runtime": (
         "empty_cache",
         "get_num_threads",
+        "launch_times",
         "memory_stats",
         "set_cache_limit",
         "set_num_threads",

@@ -30,8 +30,7 @@ from ._shapes import infer_shapes
 from ._tensor import Tensor, describe, new_tensor, wrap
 
 new_node = Node.__new__
-cpu: Any = backends.backend("cpu")
-FLOATS, INTEGERS = cpu.FLOATS, cpu.INTEGERS
+FLOATS, INTEGERS = backends.FLOATS, backends.INTEGERS
 
 # Raised on the fast path by operands that it isn't made for, and by kernels that refuse them.
 NOT_FAST = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
@@ -104,9 +103,9 @@ def binary(op: Op) -> Callable[[Any, Any], Tensor]:
         try:
             x_node, x_data = x.node, x.data
             if type(y) is float:
-                y_node, y_data = None, FLOATS[x_data.dtype][y]
+                y_node, y_data = None, FLOATS[type(x_data)][x_data.dtype][y]
             elif type(y) is int:
-                y_node, y_data = None, INTEGERS[x_data.dtype][y]
+                y_node, y_data = None, INTEGERS[type(x_data)][x_data.dtype][y]
             else:
                 y_node, y_data = y.node, y.data
                 if y_data.dtype is not x_data.dtype:

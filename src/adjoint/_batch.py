@@ -27,7 +27,7 @@ from ._errors import (
 )
 from ._examples import Kept, Task, Values, parted, run, scheduled
 from ._node import Leaf
-from ._operands import lift
+from ._operands import placed
 from ._partial import PartialTrace
 from ._tensor import Tensor, describe, journal, share, wrap
 from ._trace import Slot, Step, Traced
@@ -179,7 +179,7 @@ def short(leaf: Any) -> str:
 
 def as_tensor(leaf: Any) -> Tensor | None:
     if isinstance(leaf, np.ndarray):
-        return lift(backends.backend("cpu").from_numpy(canonical(leaf)))
+        return placed(canonical(leaf), backends.Default.device)
     return leaf if isinstance(leaf, Tensor) else None
 
 

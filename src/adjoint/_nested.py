@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from . import backends
 from ._dtypes import Default, canonical
 from ._errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from ._operands import constant, lift
@@ -28,7 +29,7 @@ def present(tree: Any) -> list[Any]:
 def as_differentiable(function: str, path: str, x: Any) -> Tensor:
     """A float tensor from a tensor, a NumPy array or a Python float."""
     if isinstance(x, float) and not isinstance(x, np.generic):
-        return constant(x, Default.float)
+        return constant(x, Default.float, backends.Default.device)
     if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f":
         return lift(canonical(np.array(x)))  # a copy: who gave it may write to it
     if isinstance(x, Tensor) and x.data.dtype.kind == "f":

@@ -258,9 +258,7 @@ class Plan:
         if op.arity:
             args = list("xy"[: op.arity])
             self.pick_raw = self.picker(", ".join([*args, "out"]), args, ["out"])
-        self.compiled: PerDType | None = None
-        if op.vjp is None and len(op.outputs) == 1:
-            self.compiled = self.compilable()
+        self.compiled = Compiled(self)
 
     def rules(self) -> list[Callable]:
         op = self.op
@@ -319,15 +317,16 @@ class Plan:
         with symbolic():
             return [rule(*(known[name] for name in names)) for rule, names in self.calls]
 
-    def compilable(self) -> PerDType | None:
-        """The rules as one NumPy function (g, saved) -> gradients, for each dtype of g.
+    def compilable(self, backend: Any) -> PerDType | None:
+        """The rules as one function of raw arrays (g, saved) -> gradients, for each dtype of g.
 
         None where they aren't expressions: they branch, or ask for shapes, or (in ops that aren't
         elementwise) have constants, whose dtype would be a guess. They run on tensors then, and
         what they raise is raised in backward. A backend may have one function for all of it.
         """
-        cpu: Any = backends.backend("cpu")
-        whole = cpu.BACKWARD.get(self.op.name)
+        if self.op.vjp is not None or len(self.op.outputs) > 1:
+            return None
+        whole = backend.BACKWARD.get(self.op.name)
         if whole is not None and self.targets == (0,):
             return whole_rule(whole)
         try:
@@ -344,7 +343,7 @@ class Plan:
             f"if {name}.dtype is not g.dtype and {name}.dtype.kind != 'b': return NotImplemented"
             for name in self.of_another_dtype()
         ]
-        return compiled_per_dtype(f"g, {saved}", ("g", *self.names), lines, outputs, cpu)
+        return compiled_per_dtype(f"g, {saved}", ("g", *self.names), lines, outputs, backend)
 
     def of_another_dtype(self) -> list[str]:
         """Arrays that may have another dtype than g: constants and promotion are in doubt then."""
@@ -354,6 +353,22 @@ class Plan:
         if op.dtype is None:
             return [name for name in self.names if name in op.inputs and name not in op.promotes]
         return [name for name in self.names if name in op.inputs or name in op.results]
+
+
+class Compiled(dict):
+    """Raw array type -> the rules of a plan as functions of such arrays, or None: see `compilable`.
+
+    Made when a gradient of that type first arrives.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def __missing__(self, array_type: type) -> PerDType | None:
+        backend = backends.LOADED.get(array_type)
+        able = backend is not None and hasattr(backend, "BACKWARD")
+        self[array_type] = self.plan.compilable(backend) if able else None
+        return self[array_type]
 
 
 def compiled_per_dtype(

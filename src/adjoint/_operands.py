@@ -13,8 +13,6 @@ from ._modes import TRACE, mode
 from ._op import Op
 from ._tensor import Tensor, describe, wrap
 
-cpu: Any = backends.backend("cpu")
-
 # The op that casts, entered where it is declared: promotion is the one op that dispatch needs.
 casting: list[Callable] = []
 
@@ -24,7 +22,7 @@ def as_operand(op: Op, position: int, operand: Any) -> Any:
     if isinstance(operand, Tensor) or type(operand) in SCALAR_RANK:
         return operand
     if isinstance(operand, (np.ndarray, np.generic)):
-        return lift(cpu.from_numpy(canonical(np.asarray(operand))))
+        return placed(canonical(np.asarray(operand)), backends.Default.device)
     if operand is None and op.input_name(position) in op.optional:
         return None
     raise DTypeError(
@@ -47,10 +45,18 @@ def promoted(op: Op, operands: list) -> list:
         return operands
     together = [operands[k] for k in sorted(chosen)]
     dtype = common_dtype(op.name, together)
+    tensors = [x for x in operands if isinstance(x, Tensor)]
+    device = tensors[0].device if tensors else backends.Default.device
+    narrow = on_device(dtype, device)
+    if narrow is not dtype and any(x.data.dtype.kind == "u" for x in tensors):
+        kinds = " and ".join(sorted({x.dtype.name for x in tensors}))
+        raise DTypeError(
+            f"{op.name}: {kinds} have no common dtype on {device}; cast one with ad.astype"
+        )
+    dtype = narrow
     if op.floats and dtype.kind in "iub":
         dtype = Default.float
     if not any(isinstance(x, Tensor) for x in together):
-        device = next((x.device for x in operands if isinstance(x, Tensor)), "cpu")
         return [constant(x, dtype, device) if k in chosen else x for k, x in enumerate(operands)]
     return [to_dtype(x, dtype) if k in chosen else x for k, x in enumerate(operands)]
 
@@ -77,7 +83,18 @@ def common_dtype(name: str, operands: list) -> np.dtype:
     return functools.reduce(promote_scalar, scalars, dtype)
 
 
-def constant(value: Any, dtype: np.dtype, device: str = "cpu") -> Tensor:
+def on_device(dtype: np.dtype, device: str) -> np.dtype:
+    """A dtype that Python integers have got, or what comes nearest to it on a device."""
+    widest = backends.widest(device, "i")
+    return widest if dtype.kind == "i" and dtype.itemsize > widest.itemsize else dtype
+
+
+def dtype_of_scalar(value: Any, device: str) -> np.dtype:
+    """The dtype that a Python scalar has by itself, on a device."""
+    return on_device(of_scalar(value), device)
+
+
+def constant(value: Any, dtype: np.dtype, device: str) -> Tensor:
     """A 0-d tensor from a Python scalar."""
     try:
         array = np.array(value, dtype)
@@ -91,6 +108,13 @@ def placed(array: np.ndarray, device: str) -> Tensor:
     return lift(backends.backend(device).from_numpy(array))
 
 
+def placed_indices(array: np.ndarray, device: str) -> Tensor:
+    """Indices on a device, in a dtype that it has: as they are places in an array, none is lost."""
+    widest = backends.widest(device, "i")
+    fits = array.dtype.kind == "b" or widest == backends.WIDEST["i"]
+    return placed(array if fits else array.astype(widest), device)
+
+
 def lift(data: Any) -> Tensor:
     """A tensor around new data; while a function is traced, a constant of the trace."""
     return mode.trace.constant(data) if mode.word & TRACE else wrap(data)
@@ -100,6 +124,12 @@ def to_dtype(operand: Any, dtype: np.dtype) -> Any:
     if not isinstance(operand, Tensor) or operand.data.dtype is dtype:
         return operand
     return casting[0](operand, dtype=dtype)
+
+
+def is_at_hand(x: Tensor) -> bool:
+    """Whether values can be looked at right away: in a trace there are none, and a GPU would have
+    to be waited for."""
+    return not mode.word & TRACE and type(x.data) is np.ndarray
 
 
 def check_devices(function: str, tensors: list[Tensor]) -> None:

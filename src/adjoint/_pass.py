@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from itertools import compress
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from . import backends
 from ._apply import as_array
 from ._errors import GradientError
@@ -153,8 +151,9 @@ class Pass:
 
     def pulled_back(self, plan: Any, node: Node, g: Any) -> Any:
         out = NotImplemented
-        if self.fast and plan.compiled is not None and type(g) is np.ndarray:
-            out = plan.compiled[g.dtype](g, node.saved)
+        if self.fast and plan.compiled is not None and type(g) in backends.LOADED:
+            rules = plan.compiled[type(g)]
+            out = NotImplemented if rules is None else rules[g.dtype](g, node.saved)
         if out is NotImplemented:
             out = pullback(plan, node, g, self.create_graph)
             if self.anomaly:
@@ -210,8 +209,8 @@ def recording(create_graph: bool) -> Iterator[None]:
 
 def add_raw(former: Any, g: Any) -> Any:
     """The sum of two raw gradients."""
-    if type(former) is type(g) is np.ndarray and not mode.word & TRACE:
-        return as_array(add_arrays[np.ndarray](former, g))
+    if type(former) is type(g) in backends.LOADED and not mode.word & TRACE:
+        return as_array(add_arrays[type(g)](former, g))
     return add(wrap(former), wrap(g)).data
 
 

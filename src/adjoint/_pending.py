@@ -9,13 +9,9 @@ one by one, bit for bit.
 
 from typing import Any
 
-import numpy as np
-
 from . import backends
 from ._fusion import Fused
 from .kernels.language import TYPES, Kernel, Value, element, scalar
-
-cpu: Any = backends.backend("cpu")
 
 MOST_ARRAYS = 6  # that one kernel reads, and that wait for it in memory
 MOST_STEPS = 12
@@ -33,14 +29,15 @@ Step = tuple[Fused | None, int, tuple]
 class Pending:
     """An array that is yet to be computed, by steps."""
 
-    __slots__ = ("_made", "arrays", "dtype", "numbers", "shape", "size", "steps", "taken")
+    __slots__ = ("_made", "arrays", "dtype", "kind", "numbers", "shape", "size", "steps", "taken")
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, size: int) -> None:
-        self.shape, self.dtype, self.size = shape, dtype, size
-        self.arrays: list[np.ndarray] = []
+    def __init__(self, like: Any) -> None:
+        self.shape, self.dtype, self.size = like.shape, like.dtype, like.size
+        self.kind: type = like.kind if type(like) is Pending else type(like)
+        self.arrays: list[Any] = []
         self.numbers: list[Any] = []
         self.steps: list[Step] = []
-        self._made: np.ndarray | None = None
+        self._made: Any = None
         self.taken = 0  # how many others go on from it
 
     def take(self, x: Any) -> int:
@@ -86,9 +83,9 @@ class Pending:
 
     @property
     def key(self) -> tuple:
-        return (*self.steps, *[array.dtype for array in self.arrays])
+        return (self.kind, *self.steps, *[array.dtype for array in self.arrays])
 
-    def made(self) -> np.ndarray:
+    def made(self) -> Any:
         """The array, computed when it is first asked for."""
         if self._made is None:
             launcher = self.known_launcher()
@@ -97,7 +94,7 @@ class Pending:
             else:
                 self._made = launcher.map(self.arrays, self.numbers)[0]
             self.arrays, self.numbers, self.steps = [], [], []
-        return self._made  # type: ignore[return-value]
+        return self._made
 
     def known_launcher(self) -> Any:
         """What runs the kernel of all steps; None if that isn't worth compiling."""
@@ -111,10 +108,10 @@ class Pending:
                 launchers[key] = launcher
         return launcher
 
-    def one_by_one(self) -> np.ndarray:
+    def one_by_one(self) -> Any:
         results: list[Any] = []
         for fused, k, operands in self.steps:
-            step = Pending(self.shape, self.dtype, self.size)
+            step = Pending(self)
             own = tuple(
                 step.number(self.numbers[o[1]])
                 if type(o) is tuple
@@ -140,7 +137,8 @@ class Pending:
                 places = [place for kind in fused.used[k] for place in kind]
                 known = dict(zip(places, given, strict=True))
                 values += fused.values(known, [fused.outputs[k]]) or []
-        return cpu.launcher(Kernel([values[-1]]))
+        backend: Any = backends.LOADED[self.kind]
+        return backend.launcher(Kernel([values[-1]]))
 
 
 def from_rule(fused: Fused, k: int, given: tuple) -> Pending | None:
@@ -150,7 +148,7 @@ def from_rule(fused: Fused, k: int, given: tuple) -> Pending | None:
         return None
     if fused.launcher(tuple([given[n].dtype for n in fused.arrays])) is None:
         return None
-    out = Pending(g.shape, g.dtype, g.size)
+    out = Pending(g)
     arrays, numbers = fused.used[k]
     operands = [out.take(given[n]) for n in arrays] + [out.number(given[n]) for n in numbers]
     out.add((fused, k, tuple(operands)))
@@ -159,7 +157,7 @@ def from_rule(fused: Fused, k: int, given: tuple) -> Pending | None:
 
 def from_sum(x: Any, y: Any) -> Pending | None:
     """The sum of two, pending or not; None if it can't wait."""
-    out = Pending(x.shape, x.dtype, x.size)
+    out = Pending(x)
     out.add((None, 0, (out.take(x), out.take(y))))
     return out if out.is_small_enough else None
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from . import backends
 from ._apply import as_array
 from ._lookahead import early_leaves, leading_to, reachable
 from ._modes import TRACE, mode
@@ -22,7 +23,7 @@ from ._pullback import fitted
 from ._tensor import Tensor, wrap
 from .primitives.elementwise import add
 
-LARGE: int = cpu.LEAST  # elements, from which on rules run as kernels
+LARGE = backends.LEAST  # elements, from which on rules run as kernels, by array type
 MOST_WAITING = 4  # nodes with pending gradients, which keep what was saved in memory
 
 
@@ -110,7 +111,9 @@ def serially(seeds: list[tuple[Node, Any]], run: Pass, order: dict[Node, float])
                 node = heappop(heap)[1]
                 g = grads.pop(node)
                 while True:  # one turn, unless the parent is certain to be the next to be popped
-                    plan, out = node.plan, NotImplemented
+                    plan, out, kind = node.plan, NotImplemented, type(g)
+                    if kind is Pending:
+                        kind = g.kind
                     if (
                         fast
                         and plan is not None
@@ -118,13 +121,14 @@ def serially(seeds: list[tuple[Node, Any]], run: Pass, order: dict[Node, float])
                         and node.extra is None
                         and (every or plan.single)
                         and (not watch or node not in watch)
-                        and (type(g) is np.ndarray or type(g) is Pending)
+                        and kind in LARGE
+                        and (rules := plan.compiled[kind]) is not None
                     ):
                         saved = node.saved
                         if saved is RELEASED:
                             raise_released(node)
-                        compiled = plan.compiled[g.dtype]
-                        if g.size >= LARGE:
+                        compiled = rules[g.dtype]
+                        if g.size >= LARGE[kind]:
                             if postponed(plan, compiled.fused, node, g, grads, waiting, contribute):
                                 if node.order < release_from:
                                     node.saved = RELEASED
@@ -206,7 +210,11 @@ def can_wait(node: Node, g: Any) -> bool:
     if node.shape != g.shape or node.dtype is not g.dtype or node.extra is not None:
         return False
     plan = node.plan
-    return plan is None or (plan.compiled is not None and plan.op.kind == "elementwise")
+    if plan is None:
+        return True
+    if plan.compiled is None or plan.op.kind != "elementwise":
+        return False
+    return plan.compiled[g.kind if type(g) is Pending else type(g)] is not None
 
 
 def placed(fused: Any, plan: Any, node: Node, g: Any, grads: dict[Node, Any]) -> bool:
@@ -230,7 +238,7 @@ def add_in_place(grads: dict[Node, Any], node: Node, g: Any) -> Any:
         former, g = made(former), made(g)
     if type(g) is not np.ndarray or type(former) is not np.ndarray:
         return add_raw(former, g)
-    if former.size < LARGE:
+    if former.size < cpu.LEAST:
         if former.nbytes > 8192 and former.strides == g.strides and cpu.exclusive(former, 1):
             return np.add(former, g, former)
         return as_array(np.add(former, g))

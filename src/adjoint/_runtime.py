@@ -1,10 +1,15 @@
-"""What a program may ask and say about the machine: memory and threads."""
+"""What a program may ask and say about the machine: memory, threads, and how long GPUs take."""
 
+from typing import Any
+
+from . import backends
+from ._errors import DeviceError
 from .backends.cpu.jit import memory, threads
 
 
-def memory_stats() -> dict[str, int]:
-    """The memory that large tensors on the CPU have, and had, in bytes and in numbers of times.
+def memory_stats(device: str = "cpu") -> dict[str, int]:
+    """The memory that tensors have, and had, in bytes and in numbers of times; on the CPU, that of
+    large ones.
 
     `in_use` bytes belong to tensors and arrays; `idle` bytes wait for the next ones, never more
     than `limit`; `peak` is the most that was in use at once. There were so many `allocations`, of
@@ -14,17 +19,43 @@ def memory_stats() -> dict[str, int]:
     >>> sorted(ad.memory_stats())
     ['allocations', 'idle', 'in_use', 'limit', 'peak', 'releases', 'reuses']
     """
-    return memory.stats()
+    return memory.stats() if device == "cpu" else gpu(device).pool.stats()
 
 
-def empty_cache() -> int:
+def gpu(device: str) -> Any:
+    """The GPU behind a device."""
+    found = getattr(backends.backend(device), "gpu", None)
+    if found is None:
+        raise DeviceError(f"{device} is no GPU")
+    return found
+
+
+def launch_times(device: str = "webgpu") -> Any:
+    """How long a GPU takes for each program, by its own clock, in a `with` block.
+
+    It works where the adapter has timestamps, see `ad.devices()`. Programs run one by one
+    meanwhile, so the whole takes longer.
+
+    >>> with ad.launch_times() as times:  # doctest: +SKIP
+    ...     y = ad.tanh(ad.ones(4, device="webgpu")).sum()
+    >>> print(times)  # doctest: +SKIP
+    program                       launches         ms
+    elements                             1      0.012
+    rows                                 1      0.010
+    """
+    from .backends.webgpu.times import Times
+
+    return Times(gpu(device))
+
+
+def empty_cache(device: str = "cpu") -> int:
     """Give all idle memory back to the system; how many bytes that was.
 
     >>> released = ad.empty_cache()
     >>> ad.memory_stats()["idle"]
     0
     """
-    return memory.release()
+    return memory.release() if device == "cpu" else gpu(device).pool.release()
 
 
 def set_cache_limit(bytes: int) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from . import backends
 from ._dtypes import BY_NAME, REAL_PART
 from ._errors import ShapeError, TraceError
 from ._op import Op, parameters, shape_of
@@ -68,7 +69,9 @@ def named(op: Op, name: str, inputs: Any, attrs: dict) -> Any:
     return shape_of(inputs[position])
 
 
-def infer_dtypes(op: Op, dtypes: list[np.dtype | None], attrs: dict) -> tuple[np.dtype, ...]:
+def infer_dtypes(
+    op: Op, dtypes: list[np.dtype | None], attrs: dict, device: str
+) -> tuple[np.dtype, ...]:
     """The dtype of each result; `dtypes` has None for scalars and missing inputs."""
     if op.dtype is None and dtypes[0] is not None and op.inputs[0] in op.promotes:
         dtype = REAL_PART.get(dtypes[0], dtypes[0]) if op.real_valued else dtypes[0]
@@ -78,6 +81,8 @@ def infer_dtypes(op: Op, dtypes: list[np.dtype | None], attrs: dict) -> tuple[np
     default = next((dtype for dtype in promoting if dtype is not None), None)
 
     def resolve(word: str) -> Any:
+        if word == "index":
+            return backends.widest(device, "i")
         return attrs.get(word) or known.get(word) or (word in BY_NAME and BY_NAME[word].dtype)
 
     words = (op.dtype or "").split()

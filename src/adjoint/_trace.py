@@ -24,8 +24,6 @@ from ._shapes import Shape, infer_dtypes, infer_shapes
 from ._tensor import Tensor, describe, journal, share, wrap
 from ._tree import DiffersError, leaves, map_tree, side_by_side
 
-cpu: Any = backends.backend("cpu")
-
 
 class Traced:
     """A raw array of which only shape, dtype and device are known; `mark` tells whose it is."""
@@ -179,7 +177,7 @@ class Trace:
         else:
             device = attrs.get("device") or next(x.device for x in lifted if type(x) is Traced)
             shapes = infer_shapes(op, lifted, attrs)
-            dtypes = infer_dtypes(op, [dtype_of(x) for x in lifted], attrs)
+            dtypes = infer_dtypes(op, [dtype_of(x) for x in lifted], attrs, device)
             results = tuple([self.new(s, d, device) for s, d in zip(shapes, dtypes, strict=True)])
         self.steps.append(Step(op, tuple(lifted), dict(attrs), results, attached))
         return results
@@ -201,9 +199,10 @@ class Trace:
         if not mode.word & GRAD or not any(type(x) in SCALAR_RANK for x in raw):
             return raw
         together = [x for k, x in enumerate(raw) if op.input_name(k) in op.promotes]
-        dtype = next(x.dtype for x in together if hasattr(x, "dtype"))
+        dtype, device = next((x.dtype, x.device) for x in together if hasattr(x, "dtype"))
         try:
-            return [cpu.scalar(x, dtype) if type(x) in SCALAR_RANK else x for x in raw]
+            backend = backends.backend(device)
+            return [backend.scalar(x, dtype) if type(x) in SCALAR_RANK else x for x in raw]
         except OverflowError as error:
             raise explained(
                 op, [wrap(x) if hasattr(x, "dtype") else x for x in raw], error

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import autograd
-from ._errors import CheckError
+from ._errors import CheckError, DeviceError
 from ._tensor import Tensor, wrap
 from .functions.creation import asarray
 
@@ -29,6 +29,12 @@ def check_grads(
     >>> ad.testing.check_grads(lambda x: ad.tanh(x * x).sum(), [ad.asarray([0.5, 2.0])])
     """
     tensors = [asarray(x) for x in args]
+    for x in tensors:
+        if x.device != "cpu":
+            raise DeviceError(
+                f"check_grads: differences need float64, which {x.device} hasn't; move the "
+                "arguments, and what f uses besides, to the CPU: x.to('cpu')"
+            )
     tensors = [wrap(as_double(x)) for x in tensors]
     check_order(f, tensors, order, 1, eps, rtol, atol, np.random.default_rng(0))
 

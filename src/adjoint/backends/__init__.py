@@ -1,10 +1,11 @@
-"""Backends: the only code that touches memory. May import `_errors` and `_dtypes`, nothing else.
+"""Backends: the only code that touches memory.
 
 A backend is an array type and a table from op name to a function on raw arrays, plus the few
 things that aren't ops: moving data in and out. It is loaded when its device is first named.
 """
 
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from .._errors import DeviceError
 
-MODULES = {"cpu": ".cpu"}
+MODULES = {"cpu": ".cpu", "webgpu": ".webgpu"}
 
 
 class Backend(Protocol):
@@ -57,14 +58,46 @@ class Backend(Protocol):
         """array += alpha * other in its own memory, as the op add_scaled computes it."""
 
 
+# By array type: the backend, and its forms of Python's floats and ints, by dtype.
 LOADED: dict[type, Backend] = {}
+FLOATS: dict[type, dict] = {}
+INTEGERS: dict[type, dict] = {}
+LEAST: dict[type, int] = {}  # elements, from which on kernels are worth it
+
+WIDEST = {"i": np.dtype("int64"), "u": np.dtype("uint64"), "f": np.dtype("float64")}
+
+
+class Default:
+    """Where tensors are made if no device is named; settable."""
+
+    device: str = os.environ.get("ADJOINT_DEVICE") or "cpu"
+
+
+def widest(device: str, kind: str) -> np.dtype:
+    """The dtype of a kind ("i", "u" or "f") that has the most bits on a device."""
+    return getattr(backend(device), "WIDEST", WIDEST)[kind]
+
+
+_by_name: dict[str, Backend] = {}
 
 
 def backend(device: str) -> Backend:
     """The backend behind a device name."""
+    found = _by_name.get(device)
+    return loaded(device) if found is None else found
+
+
+def loaded(device: str) -> Backend:
     name = str(device).partition(":")[0]
     if name not in MODULES:
         raise DeviceError(f"there is no device {device!r}; devices are {', '.join(MODULES)}")
     module: Any = importlib.import_module(MODULES[name], __name__)
-    LOADED[module.Array] = module
-    return module
+    opened = module.opened(device) if hasattr(module, "opened") else module
+    LOADED[opened.Array] = opened
+    FLOATS[opened.Array] = getattr(opened, "FLOATS", {})
+    INTEGERS[opened.Array] = getattr(opened, "INTEGERS", {})
+    if hasattr(opened, "LEAST"):
+        LEAST[opened.Array] = opened.LEAST
+    if name in ("cpu", "webgpu"):
+        _by_name[device] = opened
+    return opened

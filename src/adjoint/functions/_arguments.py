@@ -6,7 +6,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._dtypes import RANK, SCALAR_RANK, as_numpy, canonical, of_scalar
+from .. import backends
+from .._dtypes import RANK, SCALAR_RANK, as_numpy, canonical
 from .._errors import (
     ArgumentError,
     AxisError,
@@ -17,7 +18,7 @@ from .._errors import (
     ShapeError,
 )
 from .._modes import is_grad_enabled
-from .._operands import check_devices, common_dtype, constant, lift, to_dtype
+from .._operands import check_devices, common_dtype, constant, dtype_of_scalar, placed, to_dtype
 from .._tensor import Tensor
 
 VOCABULARY = {
@@ -44,12 +45,18 @@ def as_tensor(function: str, x: Any) -> Tensor:
     if isinstance(x, Tensor):
         return x
     if type(x) in SCALAR_RANK:
-        return lift(np.array(x, of_scalar(x)))
+        device = backends.Default.device
+        return placed(np.array(x, dtype_of_scalar(x, device)), device)
     if isinstance(x, (np.ndarray, np.generic)):
-        return lift(host_array(x, None, None))
+        return placed(host_array(x, None, None), backends.Default.device)
     raise DTypeError(
         f"{function}: a tensor is needed, got {type(x).__name__}; convert it with ad.asarray"
     )
+
+
+def is_elsewhere(x: Tensor, device: str) -> bool:
+    """Whether a tensor isn't on a device, which may have several names."""
+    return device != x.device and backends.backend(device).DEVICE != x.device
 
 
 def as_real(function: str, x: Any) -> Tensor:
@@ -71,7 +78,7 @@ def in_common_dtype(function: str, *operands: Any) -> list[Tensor]:
     """Tensors of the dtype that operands promote to; Python scalars follow the tensors."""
     given = [x if type(x) in SCALAR_RANK else as_tensor(function, x) for x in operands]
     dtype = common_dtype(function, given)
-    device = next((x.device for x in given if isinstance(x, Tensor)), "cpu")
+    device = next((x.device for x in given if isinstance(x, Tensor)), backends.Default.device)
     return [
         to_dtype(x, dtype) if isinstance(x, Tensor) else constant(x, dtype, device) for x in given
     ]
@@ -91,8 +98,11 @@ def as_tensor_like(function: str, x: Tensor, value: Any) -> Tensor:
     return to_dtype(value, x.data.dtype)
 
 
-def host_array(obj: Any, dtype: np.dtype | None, copy: bool | None) -> np.ndarray:
-    """A NumPy array, of a dtype that adjoint has, from array-like or Python data."""
+def host_array(
+    obj: Any, dtype: np.dtype | None, copy: bool | None, device: str = "cpu"
+) -> np.ndarray:
+    """A NumPy array, of a dtype that adjoint has, from array-like or Python data. Python's integers
+    get the widest that the device has."""
     if not isinstance(obj, (list, tuple, range)) and type(obj) not in SCALAR_RANK:
         array = foreign_array(obj)
         try:
@@ -120,9 +130,21 @@ def host_array(obj: Any, dtype: np.dtype | None, copy: bool | None) -> np.ndarra
         raise RangeError("asarray: an integer needs more than 64 bits")
     if array.dtype.kind not in "biufc":
         raise DTypeError(f"asarray: {type(obj).__name__} of {array.dtype} isn't numeric data")
+    if dtype is None and array.dtype.kind in "iu" and not arrays_inside:
+        array = narrowed(array, backends.widest(device, "i"))
     if dtype is None and array.dtype.kind in "fc" and not arrays_inside:
         array = array.astype(as_numpy(float if array.dtype.kind == "f" else complex), copy=False)
     return canonical(array)
+
+
+def narrowed(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Integers in a dtype that may have fewer bits, if they fit."""
+    if array.dtype.itemsize <= dtype.itemsize:
+        return array
+    limits = np.iinfo(dtype)
+    if array.size and not limits.min <= array.min() <= array.max() <= limits.max:
+        raise RangeError(f"asarray: an integer is out of range for {dtype}")
+    return array.astype(dtype)
 
 
 def foreign_array(obj: Any) -> np.ndarray:

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from .._dtypes import RANK, int64
+from .._dtypes import RANK
 from .._errors import ArgumentError, DTypeError, ShapeError
-from .._operands import placed
+from .._operands import placed_indices
 from .._shapes import at_axis
 from .._tensor import Tensor
+from ..backends import widest
 from ..primitives import shapes
 from ..primitives.creation import arange
 from ..primitives.elementwise import not_equal, subtract
@@ -112,7 +113,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None, **unknown: Any) 
     counts = as_counts(repeats, x.shape[axis])
     if counts.ndim:
         places = np.repeat(np.arange(x.shape[axis]), counts)
-        return index(x, placed(places, x.device), spec=at_axis(axis, "array"))
+        return index(x, placed_indices(places, x.device), spec=at_axis(axis, "array"))
     count, (before, n, after) = int(counts), (x.shape[:axis], x.shape[axis], x.shape[axis + 1 :])
     apart = shapes.reshape(x, shape=(*before, n, 1, *after))
     wide = broadcast_to(apart, shape=(*before, n, count, *after))
@@ -182,7 +183,7 @@ def padded_by_own(x: Tensor, widths: tuple[tuple[int, int], ...], mode: Any) -> 
             continue
         if not x.shape[axis]:
             raise ShapeError(f"pad: mode {mode!r} has nothing to take along axis {axis}, {x.shape}")
-        places = placed(np.pad(np.arange(x.shape[axis]), width, mode=mode), x.device)
+        places = placed_indices(np.pad(np.arange(x.shape[axis]), width, mode=mode), x.device)
         x = index(x, places, spec=at_axis(axis, "array"))
     return x
 
@@ -232,7 +233,7 @@ def half(function: str, x: Any, k: int, upper: bool) -> Tensor:
 
 def counting(n: int, device: str) -> Tensor:
     """0, 1, ... n - 1."""
-    return arange(start=0, stop=n, step=1, dtype=int64.dtype, device=device)
+    return arange(start=0, stop=n, step=1, dtype=widest(device, "i"), device=device)
 
 
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:

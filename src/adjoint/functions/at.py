@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from .._dtypes import int64
 from .._errors import DTypeError
 from .._tensor import Tensor
+from ..backends import widest
 from ..primitives import indexing
 from ..primitives.creation import arange
 from ..primitives.elementwise import (
@@ -160,7 +160,7 @@ class Place:
     def _places(self) -> Tensor:
         """The flat position in the tensor of each element that is selected."""
         x, (spec, arrays, _, view) = self._x, self._index
-        number = arange(start=0, stop=x.size, step=1, dtype=int64.dtype, device=x.device)
+        number = arange(start=0, stop=x.size, step=1, dtype=widest(x.device, "i"), device=x.device)
         return in_range(x, indexing.index, reshape(number, shape=view), *arrays, spec=spec)
 
 

@@ -5,15 +5,24 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from .._dtypes import Default, as_numpy, int64
-from .._errors import ArgumentError, DeviceError, ShapeError
-from .._operands import lift
+from .._dtypes import Default, as_numpy
+from .._errors import ArgumentError, ShapeError
+from .._operands import dtype_of_scalar, lift
 from .._tensor import Tensor
 from ..primitives import creation as ops
 from ..primitives.conversions import cast
+from ..primitives.devices import move
 from ..primitives.reductions import broadcast_to
 from ..primitives.shapes import reshape
-from ._arguments import as_integer, as_shape, as_tensor, has_tensors, host_array, in_common_dtype
+from ._arguments import (
+    as_integer,
+    as_shape,
+    as_tensor,
+    has_tensors,
+    host_array,
+    in_common_dtype,
+    is_elsewhere,
+)
 from .shapes import stack
 
 
@@ -40,8 +49,9 @@ def asarray(
         return from_tensor(obj, dtype, device, copy, requires_grad)
     if has_tensors(obj):
         return from_tensor(stacked(obj), dtype, device, None, requires_grad)
-    array = host_array(obj, None if dtype is None else as_numpy(dtype), copy)
-    data = backends.backend(device or "cpu").from_numpy(array)
+    device = device or backends.Default.device
+    array = host_array(obj, None if dtype is None else as_numpy(dtype), copy, device)
+    data = backends.backend(device).from_numpy(array)
     return ask_for_grad(lift(data), requires_grad)
 
 
@@ -70,11 +80,10 @@ def from_tensor(
     x: Tensor, dtype: Any, device: str | None, copy: bool | None, requires_grad: bool
 ) -> Tensor:
     raw = x.data.dtype if dtype is None else as_numpy(dtype)
-    if device is not None and device != x.device:
-        backends.backend(device)
-        raise DeviceError(
-            f"asarray: moving a tensor from {x.device} to {device} isn't possible yet"
-        )
+    if device is not None and is_elsewhere(x, device):
+        if copy is False:
+            raise ArgumentError(f"asarray: {x.device} to {device} needs a copy, but copy=False")
+        x = move(cast(x, dtype=raw), device=device, source=x.device)
     if raw is not x.data.dtype:
         if copy is False:
             raise ArgumentError(f"asarray: {x.dtype.name} to {raw} needs a copy, but copy=False")
@@ -113,8 +122,9 @@ def filled(
         return out.detach().requires_grad_() if requires_grad else out
     if isinstance(value, (np.generic, np.ndarray)) and not value.ndim:
         value, dtype = value.item(), value.dtype if dtype is None else dtype
-    raw = as_numpy(type(value) if dtype is None else dtype)
-    out = ops.full(shape=sizes, value=value, dtype=raw, device=device or "cpu")
+    device = device or backends.Default.device
+    raw = dtype_of_scalar(value, device) if dtype is None else as_numpy(dtype)
+    out = ops.full(shape=sizes, value=value, dtype=raw, device=device)
     return ask_for_grad(out, requires_grad)
 
 
@@ -236,8 +246,10 @@ def arange(
     if step == 0:
         raise ArgumentError("arange: step must not be 0")
     whole = all(isinstance(number, int) for number in (start, stop, step))
-    raw = as_numpy(dtype) if dtype is not None else int64.dtype if whole else Default.float
-    out = ops.arange(start=start, stop=stop, step=step, dtype=raw, device=device or "cpu")
+    device = device or backends.Default.device
+    default = backends.widest(device, "i") if whole else Default.float
+    raw = default if dtype is None else as_numpy(dtype)
+    out = ops.arange(start=start, stop=stop, step=step, dtype=raw, device=device)
     return ask_for_grad(out, requires_grad)
 
 
@@ -262,7 +274,8 @@ def linspace(
     default = complex if isinstance(start, complex) or isinstance(stop, complex) else float
     raw = as_numpy(default if dtype is None else dtype)
     ends = {"start": start, "stop": stop, "num": num, "endpoint": bool(endpoint)}
-    return ask_for_grad(ops.linspace(**ends, dtype=raw, device=device or "cpu"), requires_grad)
+    device = device or backends.Default.device
+    return ask_for_grad(ops.linspace(**ends, dtype=raw, device=device), requires_grad)
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
@@ -308,6 +321,6 @@ def eye(
             [0., 1.]])
     """
     rows, columns = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
-    raw, device = as_numpy(dtype or float), device or "cpu"
+    raw, device = as_numpy(dtype or float), device or backends.Default.device
     out = ops.eye(rows=rows, columns=columns, k=k, dtype=raw, device=device)
     return ask_for_grad(out, requires_grad)

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._dtypes import canonical
 from .._errors import ArgumentError, IndexingError, ShapeError
-from .._operands import placed
+from .._operands import placed_indices
 from .._shapes import at_axis, broadcast_shapes
 from .._tensor import Tensor, describe
 from ..primitives import indexing, shapes
@@ -82,7 +83,7 @@ def as_entry(entry: Any, device: str) -> Any:
         except (TypeError, ValueError) as error:
             raise IndexingError(f"an index must be integers or booleans: {error}") from None
         empty = isinstance(entry, (list, tuple)) and not array.size
-        entry = placed(array.astype(np.int64) if empty else array, device)
+        entry = placed_indices(array.astype(np.int64) if empty else array, device)
     if isinstance(entry, Tensor):
         if entry.data.dtype.kind not in "iub":
             raise IndexingError(f"an index must be integers or booleans, not {describe(entry)}")
@@ -161,7 +162,8 @@ def take(x: Any, indices: Any, /, axis: int | None = None, **unknown: Any) -> Te
     """
     if unknown:
         reject("take", unknown)
-    return taken("take", as_tensor("take", x), as_indices("take", indices), axis)
+    x = as_tensor("take", x)
+    return taken("take", x, as_indices("take", indices, x), axis)
 
 
 def taken(function: str, x: Tensor, indices: Tensor, axis: int | None) -> Tensor:
@@ -181,10 +183,11 @@ def index_select(x: Any, index: Any, axis: int = 0, **unknown: Any) -> Tensor:
     """
     if unknown:
         reject("index_select", unknown)
-    index = as_indices("index_select", index)
+    x = as_tensor("index_select", x)
+    index = as_indices("index_select", index, x)
     if index.ndim != 1:
         raise ShapeError(f"index_select: 1-d indices are needed, got shape {index.shape}; use take")
-    return taken("index_select", as_tensor("index_select", x), index, axis)
+    return taken("index_select", x, index, axis)
 
 
 def gather(x: Any, index: Any, axis: int = 0, **unknown: Any) -> Tensor:
@@ -195,7 +198,8 @@ def gather(x: Any, index: Any, axis: int = 0, **unknown: Any) -> Tensor:
     """
     if unknown:
         reject("gather", unknown)
-    x, index = as_tensor("gather", x), as_indices("gather", index)
+    x = as_tensor("gather", x)
+    index = as_indices("gather", index, x)
     axis = as_axis("gather", axis, x.ndim)
     others = [k for k in range(x.ndim) if k != axis]
     if index.ndim != x.ndim or any(index.shape[k] > x.shape[k] for k in others):
@@ -217,7 +221,8 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1, **unknown: Any) -> 
     """
     if unknown:
         reject("take_along_axis", unknown)
-    x, indices = as_tensor("take_along_axis", x), as_indices("take_along_axis", indices)
+    x = as_tensor("take_along_axis", x)
+    indices = as_indices("take_along_axis", indices, x)
     axis = as_axis("take_along_axis", axis, x.ndim)
     x, indices = stretched(axis, x, indices)
     return in_range(x, indexing.take_along_axis, x, indices, function="take_along_axis", axis=axis)
@@ -231,7 +236,8 @@ def scatter_add(x: Any, index: Any, src: Any, axis: int = 0, **unknown: Any) -> 
     """
     if unknown:
         reject("scatter_add", unknown)
-    x, index = as_tensor("scatter_add", x), as_indices("scatter_add", index)
+    x = as_tensor("scatter_add", x)
+    index = as_indices("scatter_add", index, x)
     src = as_tensor_like("scatter_add", x, src)
     axis = as_axis("scatter_add", axis, x.ndim)
     same_but("scatter_add", axis, x, index)
@@ -254,7 +260,10 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
     return tuple(shapes.slice_(places, index=(k,)) for k in range(x.ndim))
 
 
-def as_indices(function: str, indices: Any) -> Tensor:
+def as_indices(function: str, indices: Any, x: Tensor | None = None) -> Tensor:
+    """Integers that are places in x."""
+    if isinstance(indices, np.ndarray) and x is not None and indices.dtype.kind in "iu":
+        return placed_indices(canonical(indices), x.device)
     indices = as_tensor(function, indices)
     if indices.data.dtype.kind not in "iu":
         raise IndexingError(f"{function}: integer indices are needed, got {describe(indices)}")

@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import backends
-from .._dtypes import ALL, FROM_NUMPY, as_numpy, int64
+from .._dtypes import ALL, FROM_NUMPY, as_numpy
 from .._errors import ArgumentError, DeviceError
 from .._tensor import Tensor
 from .dtypes import isdtype
@@ -35,18 +35,21 @@ class NamespaceInfo:
 
     def default_device(self) -> str:
         """Where tensors are made if no device is named."""
-        return "cpu"
+        return backends.Default.device
 
     def devices(self) -> tuple[str, ...]:
         """The devices there are."""
-        return tuple(backends.MODULES)
+        from .._devices import devices
+
+        return tuple(device.name for device in devices() if device.usable)
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, Any]:
         """The dtypes of Python numbers, and of indices."""
-        known_device(device)
-        kinds = {"real floating": float, "complex floating": complex, "integral": int}
+        there = known_device(device)
+        integer = FROM_NUMPY[backends.widest(there, "i")]
+        kinds = {"real floating": float, "complex floating": complex}
         dtypes = {kind: FROM_NUMPY[as_numpy(number)] for kind, number in kinds.items()}
-        return {**dtypes, "indexing": int64}
+        return {**dtypes, "integral": integer, "indexing": integer}
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, Any]:
         """The standard's dtypes that a device has, of a kind; adjoint also has float16.
@@ -54,21 +57,37 @@ class NamespaceInfo:
         >>> ad.__array_namespace_info__().dtypes(kind="real floating")
         {'float32': adjoint.float32, 'float64': adjoint.float64}
         """
-        known_device(device)
-        standard = [dtype for dtype in ALL if dtype.name != "float16"]
+        there: Any = backends.backend(known_device(device))
+        known = there.gpu.dtypes if hasattr(there, "gpu") else FROM_NUMPY
+        standard = [d for d in ALL if d.name != "float16" and d.dtype in known]
         return {d.name: d for d in standard if kind is None or isdtype(d, kind)}
 
 
-def known_device(device: str | None) -> None:
-    if device is not None and device not in backends.MODULES:
+def known_device(device: str | None) -> str:
+    """A device's name; the default one's, if none is given."""
+    device = device or backends.Default.device
+    if device.partition(":")[0] not in backends.MODULES:
         known = ", ".join(backends.MODULES)
         raise DeviceError(f"there is no device {device!r}; devices are {known}")
+    return device
 
 
-def devices() -> tuple[str, ...]:
-    """The devices that tensors can be on.
+def set_default_device(device: str) -> None:
+    """Set where tensors are made if no device is named ("cpu" unless set).
 
-    >>> ad.devices()
-    ('cpu',)
+    The environment can say so too: `ADJOINT_DEVICE=webgpu`.
+
+    >>> ad.set_default_device("cpu")
+    >>> ad.get_default_device()
+    'cpu'
     """
-    return NamespaceInfo().devices()
+    backends.Default.device = backends.backend(device).DEVICE
+
+
+def get_default_device() -> str:
+    """Where tensors are made if no device is named.
+
+    >>> ad.get_default_device()
+    'cpu'
+    """
+    return backends.Default.device

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import ArgumentError, ShapeError
-from .._operands import to_dtype
+from .._operands import placed_indices, to_dtype
 from .._tensor import Tensor
 from ..primitives import reductions, windows
 from ..primitives.indexing import index, take_along_axis
@@ -338,7 +338,7 @@ def uneven_average(images: Tensor, size: Ints) -> Tensor:
     places = np.where(inside, table, math.prod(images.shape[2:]))
     flat = pad(flattened(images), pad_width=((0, 0), (0, 0), (0, 1)), value=0)
     elements = index(
-        flat, asarray(places, device=images.device), spec=(slice(None), slice(None), "array")
+        flat, placed_indices(places, images.device), spec=(slice(None), slice(None), "array")
     )
     lengths = asarray(inside.sum(axis=1).astype(images.data.dtype), device=images.device)
     means = reductions.sum_(elements, axis=(3,), keepdims=False) / lengths
@@ -364,7 +364,7 @@ def uneven_max(images: Tensor, size: Ints) -> tuple[Tensor, Tensor]:
     """The largest elements of windows of different lengths, and their flat indices."""
     table, inside = adaptive_windows(images.shape, size)
     # What isn't inside a window repeats its first element: it is never the first of equals.
-    places = asarray(np.where(inside, table, table[:, :1]), device=images.device)
+    places = placed_indices(np.where(inside, table, table[:, :1]), images.device)
     flat = flattened(images)
     elements = index(flat.detach(), places, spec=(slice(None), slice(None), "array"))
     best = reductions.argmax(elements, axis=3, keepdims=True)

@@ -3,10 +3,11 @@
 import math
 from typing import Any
 
-from .._dtypes import Default, as_numpy, float16, float32, int64, uint64
+from .._dtypes import Default, as_numpy, float16, float32
 from .._errors import ArgumentError
 from .._shapes import reduced_shape
 from .._tensor import Tensor
+from ..backends import widest
 from ..primitives import reductions
 from ..primitives.conversions import cast
 from ..primitives.elementwise import equal, not_equal, sqrt, where
@@ -162,7 +163,7 @@ def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknow
     tensor(2)
     """
     x, axes = prepared("count_nonzero", x, axis, unknown)
-    counted = cast(not_equal(x, 0), dtype=int64.dtype)
+    counted = cast(not_equal(x, 0), dtype=widest(x.device, "i"))
     return reductions.sum_(counted, axis=axes, keepdims=keepdims)
 
 
@@ -275,7 +276,9 @@ def widened(x: Tensor, dtype: Any = None) -> Tensor:
     if dtype is not None:
         return cast(x, dtype=as_numpy(dtype))
     kind = x.data.dtype.kind
-    return cast(x, dtype=(uint64 if kind == "u" else int64).dtype) if kind in "biu" else x
+    if kind not in "biu":
+        return x
+    return cast(x, dtype=widest(x.device, "u" if kind == "u" else "i"))
 
 
 def as_float(x: Tensor) -> Tensor:

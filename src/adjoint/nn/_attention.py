@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import ArgumentError, DTypeError, ShapeError
-from .._modes import is_tracing
+from .._operands import is_at_hand
 from .._shapes import broadcasts_to
 from .._tensor import Tensor
 from ..functions._arguments import as_number, as_tensor, as_tensor_like
@@ -120,4 +120,4 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     lowest = float(np.finfo(scores.data.dtype).min) / 2
     weights = softmax(where(forbidden, lowest, scores))
     closed = all(forbidden, axis=-1, keepdims=True)
-    return where(closed, 0, weights) if is_tracing() or any(closed) else weights
+    return weights if is_at_hand(closed) and not any(closed) else where(closed, 0, weights)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._errors import ArgumentError, DTypeError, IndexingError, ShapeError
-from .._modes import is_tracing
+from .._operands import is_at_hand
 from .._tensor import Tensor
 from ..functions._arguments import as_number, as_real, as_tensor
 from ..functions.elementwise import astype
@@ -189,7 +189,7 @@ def may_ignore(function: str, classes: int, target: Tensor, ignore_index: int) -
     """Whether targets may be `ignore_index`; other negative ones raise."""
     if target.dtype.kind == "uint" and ignore_index < 0:
         return False
-    if is_tracing():
+    if not is_at_hand(target):
         return True
     if ignore_index >= 0:
         ignored = equal(target, ignore_index)

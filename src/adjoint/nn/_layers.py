@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from .._dtypes import int64
 from .._errors import ArgumentError, ShapeError
 from .._modes import is_tracing
 from .._shapes import broadcasts_to
 from .._tensor import Tensor
+from ..backends import widest
 from ..functions._arguments import as_integer, as_tensor, in_common_dtype
 from ..functions.contractions import matmul
 from ..functions.creation import arange
@@ -49,7 +49,8 @@ def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Tens
     tensor([[0., 0., 1.],
             [1., 0., 0.]])
     """
-    indices, weight = as_indices("embedding", indices), as_tensor("embedding", weight)
+    weight = as_tensor("embedding", weight)
+    indices = as_indices("embedding", indices, weight)
     if not weight.ndim:
         raise ShapeError("embedding: weight must have rows, got a 0-d tensor")
     rows = taken("embedding", weight, indices, 0)
@@ -74,7 +75,7 @@ def one_hot(x: Any, num_classes: int = -1) -> Tensor:
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    x = astype(as_indices("one_hot", x), int64, copy=False)
+    x = in_widest(as_indices("one_hot", x))
     classes = as_integer("one_hot", "num_classes", num_classes)
     if classes < 0:
         if not x.size:
@@ -87,4 +88,9 @@ def one_hot(x: Any, num_classes: int = -1) -> Tensor:
                 f"one_hot: indices from 0 to {classes - 1} are needed, got {x[wrong][0].item()}"
             )
     found = equal(expand_dims(x, x.ndim), arange(classes, device=x.device))
-    return astype(found, int64)
+    return in_widest(found)
+
+
+def in_widest(x: Tensor) -> Tensor:
+    """Integers with the most bits that the device has."""
+    return astype(x, widest(x.device, "i"), copy=False)

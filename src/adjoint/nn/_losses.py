@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import ArgumentError, ShapeError
-from .._modes import is_tracing
+from .._operands import is_at_hand
 from .._shapes import broadcast_shapes, broadcasts_to
 from .._tensor import Tensor
 from ..functions._arguments import as_number, as_real, in_common_dtype
@@ -102,7 +102,7 @@ def binary_cross_entropy(
     """
     check_reduction("binary_cross_entropy", reduction)
     x, target = operands("binary_cross_entropy", x, target)
-    if not is_tracing() and any(logical_not((x >= 0) & (x <= 1))):
+    if is_at_hand(x) and any(logical_not((x >= 0) & (x <= 1))):
         raise ArgumentError(
             "binary_cross_entropy: x must be probabilities between 0 and 1; for other numbers "
             "there is binary_cross_entropy_with_logits"
@@ -242,7 +242,7 @@ def gaussian_nll_loss(
         raise ShapeError(
             f"gaussian_nll_loss: var of shape {var.shape} doesn't go with x's {x.shape}"
         )
-    if not is_tracing() and any(var < 0):
+    if is_at_hand(var) and any(var < 0):
         raise ArgumentError("gaussian_nll_loss: a variance in var is negative")
     var = var + (maximum(var, eps) - var).detach()
     losses = 0.5 * (log(var) + square(x - target) / var)

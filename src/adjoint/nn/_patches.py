@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from .._errors import ShapeError
+from .._operands import placed_indices
 from .._tensor import Tensor
 from ..functions._arguments import as_tensor
 from ..functions._windows import Ints, batched, check_window, per_axis, symmetric, unbatched
-from ..functions.creation import asarray
 from ..functions.shapes import reshape
 from ..primitives.indexing import index, scatter
 from ..primitives.shapes import pad, slice_
@@ -35,7 +35,7 @@ def unfold(
     padded = pad(images, pad_width=widths, value=0) if any(padding) else images
     places = window_places(padded.shape[2:], kernel, dilation, stride)
     flat = reshape(padded, (*images.shape[:2], math.prod(padded.shape[2:])))
-    columns = index(flat, asarray(places, device=images.device), spec=FLAT)
+    columns = index(flat, placed_indices(places, images.device), spec=FLAT)
     shape = (images.shape[0], images.shape[1] * math.prod(kernel), places.shape[1])
     return unbatched(reshape(columns, shape), single)
 
@@ -70,7 +70,7 @@ def fold(
     channels = rows // count
     apart = reshape(columns, (images, channels, count, length))
     flat = (images, channels, math.prod(canvas))
-    out = scatter(apart, asarray(places, device=columns.device), spec=FLAT, shape=flat)
+    out = scatter(apart, placed_indices(places, columns.device), spec=FLAT, shape=flat)
     out = reshape(out, (images, channels, *canvas))
     inner = tuple(slice(p, p + n) for p, n in zip(padding, size, strict=True))
     return unbatched(slice_(out, index=(slice(None), slice(None), *inner)), single)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import ArgumentError, ShapeError
+from .._operands import placed_indices
 from .._tensor import Tensor
 from ..functions._arguments import as_number
 from ..functions._windows import per_axis
@@ -129,7 +130,7 @@ def resized(x: Tensor, axis: int, neighbours: Taps) -> Tensor:
 
 
 def weighted(x: Tensor, axis: int, places: np.ndarray, weight: np.ndarray | None) -> Tensor:
-    out = take(x, asarray(places, device=x.device), axis=axis)
+    out = take(x, placed_indices(places, x.device), axis=axis)
     if weight is None:
         return out
     factors = asarray(weight.astype(x.data.dtype), device=x.device)

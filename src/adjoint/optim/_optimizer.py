@@ -29,7 +29,7 @@ class Optimizer:
         self.state = {name: [zeros_like(p) for p in self.params] for name in remembers}
         rows = zip(self.params, *self.state.values(), strict=True)
         self.slots = [_steps.Slot(k, row[0], row) for k, row in enumerate(rows)]
-        self.steps = zeros((len(self.params),), dtype=float64)
+        self.steps = zeros((len(self.params),), dtype=float64, device="cpu")
 
     def configure(self, settings: dict[str, Any]) -> None:
         for name, value in settings.items():

@@ -38,12 +38,14 @@ Number = float | Tensor  # one for all parameters, or one for each
 def step(rule: Rule, slots: list[Slot], numbers: Sequence[Number]) -> None:
     """Update parameters, all of which have gradients."""
     rest = slots
-    if not mode.word & (TRACE | ANOMALY) and is_worth_a_launch(slots):
-        batches = {dtype: Batch([], [], []) for dtype in NATIVE}
-        rest = [slot for slot in slots if not is_taken(slot, batches)]
-        for dtype, batch in batches.items():
-            if batch.slots:
-                batch.launch(launcher(rule, dtype), numbers)
+    if not mode.word & (TRACE | ANOMALY):
+        rest = [slot for slot in slots if not is_launched(rule, slot, numbers)]
+        if is_worth_a_launch(rest):
+            batches = {dtype: Batch([], [], []) for dtype in NATIVE}
+            rest = [slot for slot in rest if not is_taken(slot, batches)]
+            for dtype, batch in batches.items():
+                if batch.slots:
+                    batch.launch(launcher(cpu, rule, dtype), numbers)
     for slot in rest:
         compose(rule, slot, numbers)
 
@@ -57,8 +59,31 @@ def is_worth_a_launch(slots: list[Slot]) -> bool:
 
 
 @functools.cache
-def launcher(rule: Rule, dtype: np.dtype) -> Any:
-    return cpu.launcher(rule.kernel(TYPES[dtype]))
+def launcher(backend: Any, rule: Rule, dtype: np.dtype) -> Any:
+    return backend.launcher(rule.kernel(TYPES[dtype]))
+
+
+def is_launched(rule: Rule, slot: Slot, numbers: Sequence[Number]) -> bool:
+    """Update a parameter on another device than the CPU by a launch of its own; False if none."""
+    place, p, tensors = slot
+    kind = type(p.data)
+    backend: Any = backends.LOADED.get(kind)
+    if kind is np.ndarray or not hasattr(backend, "launcher"):
+        return False
+    g = p._grad.data  # type: ignore[union-attr]
+    dtype = g.dtype
+    if dtype not in NATIVE or any(x.data.dtype is not dtype for x in tensors):
+        return False
+    own = [number_at(number, place, p) for number in numbers]
+    outputs = [
+        x.data if backend.exclusive(x.data, 1) else backend.empty(x.data.shape, dtype)
+        for x in tensors
+    ]
+    arrays = [p.data, g, *(x.data for x in tensors[1:])]
+    made = launcher(backend, rule, dtype).map(arrays, own, outputs)
+    for tensor, data in zip(tensors, made, strict=True):
+        tensor.data = data
+    return True
 
 
 class Batch(NamedTuple):

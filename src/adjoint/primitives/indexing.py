@@ -8,8 +8,8 @@ import math
 from typing import NamedTuple
 
 from .. import op
-from .._dtypes import int64
 from .._shapes import Shape
+from ..backends import widest
 from .creation import arange, full
 from .elementwise import (
     add,
@@ -38,9 +38,9 @@ def last_written(g, indices: tuple, spec: tuple):
     taken = index(g, *indices, spec=spec)
     if not indices:
         return taken
-    number = arange(start=0, stop=taken.size, step=1, dtype=int64.dtype, device=g.device)
+    number = arange(start=0, stop=taken.size, step=1, dtype=widest(g.device, "i"), device=g.device)
     number = reshape(number, shape=taken.shape)
-    nobody = full(shape=g.shape, value=-1, dtype=int64.dtype, device=g.device)
+    nobody = full(shape=g.shape, value=-1, dtype=widest(g.device, "i"), device=g.device)
     owner = index(assign(nobody, number, *indices, spec=spec), *indices, spec=spec)
     return where(equal(owner, number), taken, 0)
 
@@ -66,7 +66,7 @@ def batched_places(size: int, rank: int, spec: tuple, indices: tuple, batched: t
             axes = [block, *range(block), *axes[block + 1 :]]
         return Places((slice(None), *spec), list(indices), tuple(axes))
     device = indices[0].device
-    number = arange(start=0, stop=size, step=1, dtype=int64.dtype, device=device)
+    number = arange(start=0, stop=size, step=1, dtype=widest(device, "i"), device=device)
     number = reshape(number, shape=(size, *(1,) * block))
     start = 1 + block + (before or 0)
     order = (0, *range(1 + block, start), *range(1, 1 + block), *range(start, 1 + block + others))
@@ -129,7 +129,7 @@ def take_along_axis_batch(size: int, batched: tuple[bool, ...], x, places, *, ax
 
 def numbered(shape: Shape, axis: int, device: str):
     """0, 1, 2 ... along an axis."""
-    number = arange(start=0, stop=shape[axis], step=1, dtype=int64.dtype, device=device)
+    number = arange(start=0, stop=shape[axis], step=1, dtype=widest(device, "i"), device=device)
     return reshape(number, shape=tuple(n if k == axis else 1 for k, n in enumerate(shape)))
 
 
@@ -147,7 +147,7 @@ def searchsorted_batch(size: int, batched: tuple[bool, ...], x, values, *, after
 def bisected(x, v, after: bool):
     """How many elements of each sorted row of x stand before each element of the row of v."""
     length = x.shape[1]
-    count = full(shape=v.shape, value=0, dtype=int64.dtype, device=x.device)
+    count = full(shape=v.shape, value=0, dtype=widest(x.device, "i"), device=x.device)
     for power in reversed(range(length.bit_length())):
         more = add(count, 1 << power)
         last = take_along_axis(x, subtract(minimum(more, length), 1), axis=1)
@@ -225,7 +225,7 @@ topk = op.index(
     outputs="values",
     aux="indices",
     attrs="k axis largest",
-    dtype="x int64",
+    dtype="x index",
     shape=lambda x_shape, k, axis: ((*x_shape[:axis], k, *x_shape[axis + 1 :]),) * 2,
     batch="leading",
     x=lambda g, indices, x_shape, axis: scatter_along_axis(g, indices, axis=axis, shape=x_shape),
@@ -235,7 +235,7 @@ searchsorted = op.index(
     "Where values would go in a sorted 1-d tensor: before equals, or after them.",
     inputs="x values",
     attrs="after",
-    dtype="int64",
+    dtype="index",
     shape=lambda values_shape: values_shape,
     batch=searchsorted_batch,
     differentiable=False,
@@ -246,7 +246,7 @@ unique = op.index(
     "and how often each occurs.",
     inputs="x",
     outputs="indices inverse counts",
-    dtype="int64",
+    dtype="index",
     dynamic_shape=True,
     differentiable=False,
 )
@@ -254,7 +254,7 @@ nonzero = op.index(
     "nonzero",
     "The indices of elements that aren't zero, one row per axis.",
     inputs="x",
-    dtype="int64",
+    dtype="index",
     dynamic_shape=True,
     differentiable=False,
 )

@@ -3,8 +3,9 @@
 import math
 
 from .. import op
-from .._dtypes import float16, float32, int64
+from .._dtypes import float16, float32
 from .._shapes import Shape, at_axis, reduced_shape
+from ..backends import widest
 from .conversions import cast
 from .elementwise import equal, exp, isnan, logical_or, where
 from .shapes import inverse, pad, permute_dims, reshape, slice_, with_rank
@@ -15,7 +16,7 @@ INFINITY = float("inf")
 def shared_among_equals(g, x, out, axis: Shape):
     """g where x is what was chosen along `axis`, shared equally among ties."""
     chosen = logical_or(equal(x, spread(out, axis=axis, shape=x.shape)), isnan(x))
-    count = sum_(cast(chosen, dtype=int64.dtype), axis=axis, keepdims=True)
+    count = sum_(cast(chosen, dtype=widest(chosen.device, "i")), axis=axis, keepdims=True)
     dtype = g.data.dtype
     wide = float32.dtype if dtype == float16.dtype else dtype  # float16 can't count to 65505
     share = cast(reshape(g, shape=count.shape), dtype=wide) / count
@@ -162,7 +163,7 @@ argmax = op.reduction(
     "The index of the first largest element along an axis.",
     inputs="x",
     attrs="axis keepdims",
-    dtype="int64",
+    dtype="index",
     shape=lambda x_shape, axis, keepdims: reduced_shape(x_shape, (axis,), keepdims),
     differentiable=False,
 )
@@ -171,7 +172,7 @@ argmin = op.reduction(
     "The index of the first smallest element along an axis.",
     inputs="x",
     attrs="axis keepdims",
-    dtype="int64",
+    dtype="index",
     shape=lambda x_shape, axis, keepdims: reduced_shape(x_shape, (axis,), keepdims),
     differentiable=False,
 )

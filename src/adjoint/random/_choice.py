@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from .._dtypes import float64, int64
 from .._errors import ArgumentError, ShapeError
 from .._operands import to_dtype
 from .._tensor import Tensor, describe
+from ..backends import widest
 from ..functions._arguments import as_axis, as_shape, as_tensor, reject
 from ..functions.creation import asarray
 from ..functions.dtypes import finfo
@@ -21,8 +21,8 @@ from ..primitives.elementwise import abs, where
 from ..primitives.reductions import softmax
 from ..primitives.shapes import slice_
 from ._generator import Generator
-from ._integers import below
-from ._parameters import Draw, Options, check, no_gradient, prepare, widest
+from ._integers import INTEGERS, below
+from ._parameters import Draw, Options, check, no_gradient, prepare
 from ._units import fraction, part, unit, words
 
 
@@ -50,7 +50,7 @@ def permutation(
         reject("random.permutation", unknown)
     n, x = things("random.permutation", x, axis)
     options = Options(n, None, device or device_of(x), generator)
-    order = shuffled(prepare("random.permutation", options, [], int64.dtype))
+    order = shuffled(prepare("random.permutation", options, [], INTEGERS))
     return order if x is None else take(x, order, axis=axis)
 
 
@@ -79,7 +79,7 @@ def choice(
         reject("random.choice", unknown)
     n, a = things("random.choice", a, axis)
     options = Options(shape, None, device or device_of(a), generator)
-    draw = prepare("random.choice", options, [], int64.dtype)
+    draw = prepare("random.choice", options, [], INTEGERS)
     weights = None if p is None else probabilities(n, p, draw.device)
     check_supply(n, math.prod(draw.shape), replace, weights)
     places = with_replacement(draw, n, weights) if replace else distinct(draw, n, weights)
@@ -112,13 +112,13 @@ def categorical(
     no_gradient("random.categorical", "logits", logits)
     if not logits.shape[axis]:
         raise ShapeError(f"random.categorical: there are no categories in {describe(logits)}")
-    logits = moveaxis(to_dtype(logits, widest(logits.device)), axis, -1)
+    logits = moveaxis(to_dtype(logits, widest(logits.device, "f")), axis, -1)
     known = logits < math.inf  # not NaN either
     check("random.categorical", known, "logits must be numbers below infinity", logits)
     some = any(logits > -math.inf, axis=-1)
     check("random.categorical", some, "some category must be possible", -math.inf)
     options = Options(shape, None, logits.device, generator)
-    draw = prepare("random.categorical", options, [logits[..., 0]], int64.dtype)
+    draw = prepare("random.categorical", options, [logits[..., 0]], INTEGERS)
     return by_running_sum(draw, softmax(logits, axis=logits.ndim - 1))
 
 
@@ -136,14 +136,14 @@ def device_of(x: Tensor | None) -> str | None:
 
 def probabilities(n: int, p: Any, device: str) -> Tensor:
     """One for each of n things, in the widest dtype."""
-    given = p if isinstance(p, Tensor) else asarray(p, dtype=float64, device=device)
+    given = p if isinstance(p, Tensor) else asarray(p, dtype=widest(device, "f"), device=device)
     no_gradient("random.choice", "p", given)
     if given.shape != (n,):
         raise ShapeError(
             f"random.choice: p must have a probability for each of {n} things, its shape is "
             f"{given.shape}"
         )
-    out = to_dtype(as_float(given), widest(device))
+    out = to_dtype(as_float(given), widest(device, "f"))
     check("random.choice", out >= 0, "probabilities must not be negative", out)
     total = sum(out)
     tolerance = math.sqrt(finfo(as_float(given)).eps)
@@ -169,7 +169,7 @@ def with_replacement(draw: Draw, n: int, p: Tensor | None) -> Tensor:
     """Numbers below n."""
     if p is not None:
         return by_running_sum(draw, p)
-    return cast(below(draw, max(n, 1), 2), dtype=int64.dtype)
+    return cast(below(draw, max(n, 1), 2), dtype=widest(draw.device, "i"))
 
 
 def by_running_sum(draw: Draw, p: Tensor) -> Tensor:

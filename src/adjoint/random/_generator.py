@@ -17,6 +17,7 @@ from ..functions.assignment import rebind
 from ..functions.creation import zeros
 from ..functions.shapes import concat
 from ..primitives.creation import random_bits
+from ..primitives.devices import move
 
 generators: "weakref.WeakSet[Generator]" = weakref.WeakSet()
 
@@ -112,7 +113,7 @@ class Generator:
         if count < 0:
             raise ArgumentError(f"random.spawn: n must not be negative, got {count}")
         keys = self.draw(random_bits, shape=(count, 2), device="cpu")
-        counter = zeros(2, dtype=keys.dtype)
+        counter = zeros(2, dtype=keys.dtype, device="cpu")
         return [from_state(concat([keys[k], counter])) for k in range(count)]
 
     def draw(self, op: Callable[..., Any], *inputs: Any, **attrs: Any) -> Tensor:
@@ -170,6 +171,8 @@ def as_state(value: Any) -> Tensor:
         value = lift(np.array(value))
     if not isinstance(value, Tensor):
         raise DTypeError(f"random: a state is a tensor or bytes, got {type(value).__name__}")
+    if value.device != "cpu":
+        value = move(value, device="cpu", source=value.device)
     if value.shape != (4,) or value.dtype.name != "uint32":
         raise ArgumentError(f"random: a state is uint32[4], got {describe(value)}")
     return value

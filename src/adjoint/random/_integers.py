@@ -4,16 +4,20 @@ from typing import Any
 
 import numpy as np
 
-from .._dtypes import as_numpy, int64, show, uint64
+from .._dtypes import as_numpy, show, uint64
 from .._errors import DTypeError
 from .._operands import to_dtype
 from .._tensor import Tensor, describe
+from ..backends import widest
 from ..functions._arguments import as_integer, as_tensor
 from ..primitives.conversions import cast
+from ..primitives.devices import move
 from ..primitives.elementwise import bitwise_and, bitwise_right_shift, logical_and, where
 from ._generator import Generator
 from ._parameters import Draw, Options, check, no_gradient, prepare, prepared, probability
 from ._units import fraction, part, words
+
+INTEGERS = np.dtype("int64")  # what is drawn, on devices that have them
 
 LOW_WORD = 2**32 - 1
 
@@ -58,7 +62,7 @@ def integers(
     high: Any = None,
     shape: Any = None,
     *,
-    dtype: Any = int64,
+    dtype: Any = None,
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
@@ -71,17 +75,18 @@ def integers(
     (tensor(1), tensor(6))
     """
     low, high = (0, low) if high is None else (low, high)
-    raw = as_numpy(dtype)
-    if raw.kind not in "iu":
-        raise DTypeError(f"random.integers: an integer dtype is needed, got {show(raw)}")
     low, high = as_bound("low", low), as_bound("high", high)
     options = Options(shape, dtype, device, generator)
-    draw = prepare("random.integers", options, [low, high], raw)
+    draw = prepare("random.integers", options, [low, high], INTEGERS)
+    raw = widest(draw.device, "i") if dtype is None else as_numpy(dtype)
+    if raw.kind not in "iu":
+        raise DTypeError(f"random.integers: an integer dtype is needed, got {show(raw)}")
     check_bounds(low, high, raw)
     numbers = isinstance(low, int) and isinstance(high, int)
-    span = high - low if numbers else modulo(high) - modulo(low)
+    wide = widest(draw.device, "u")
+    span = high - low if numbers else modulo(high, wide) - modulo(low, wide)
     narrow = extremes(high)[1] - extremes(low)[0] <= 2**32
-    return cast(below(draw, span, 2 if narrow else 4) + modulo(low), dtype=raw)
+    return cast(below(draw, span, 2 if narrow else 4) + modulo(low, wide), dtype=raw)
 
 
 def as_bound(name: str, bound: Any) -> Any:
@@ -117,16 +122,24 @@ def check_bounds(low: Any, high: Any, dtype: np.dtype) -> None:
         check("random.integers", fits, what, bound)
 
 
-def modulo(bound: Any) -> Any:
-    """A bound as it is in unsigned 64-bit arithmetic."""
-    return cast(bound, dtype=uint64.dtype) if isinstance(bound, Tensor) else bound % 2**64
+def modulo(bound: Any, wide: np.dtype) -> Any:
+    """A bound as it is in unsigned arithmetic."""
+    limit = 2 ** (8 * wide.itemsize)
+    return cast(bound, dtype=wide) if isinstance(bound, Tensor) else bound % limit
 
 
 def below(draw: Draw, span: Any, count: int) -> Tensor:
     """floor(w * span / 2 ** (32 * count)) for a random w of `count` words: from 0 to span - 1.
 
-    Long multiplication by the two digits of span, 32 bits each; no step overflows 64 bits.
+    Long multiplication by the two digits of span, 32 bits each; no step overflows 64 bits. Devices
+    that have 32 only are sent what the CPU draws.
     """
+    wide = widest(draw.device, "u")
+    if wide != uint64.dtype:
+        here = move(span, device="cpu", source=draw.device) if isinstance(span, Tensor) else span
+        wide_span = cast(here, dtype=uint64.dtype) if isinstance(here, Tensor) else here
+        drawn = cast(below(draw._replace(device="cpu"), wide_span, count), dtype=wide)
+        return move(drawn, device=draw.device, source="cpu")
     drawn = cast(words(draw, count), dtype=uint64.dtype)
     digits = [part(drawn, k) for k in range(count)]
     low, high = (span % 2**32, span >> 32) if isinstance(span, int) else two_digits(span)

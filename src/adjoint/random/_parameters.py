@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._dtypes import SCALAR_RANK, Default, as_numpy, float16, float32, float64, promote, show
+from .. import backends
+from .._dtypes import SCALAR_RANK, Default, as_numpy, float16, float32, promote, show
 from .._errors import ArgumentError, DTypeError, GradientError, ShapeError
 from .._modes import is_grad_enabled, is_tracing
 from .._operands import check_devices, to_dtype
@@ -58,7 +59,7 @@ def prepare(function: str, options: Options, values: list[Any], dtype: np.dtype)
         raise DTypeError(f"{function}: generator must be an ad.random.Generator, not {kind}")
     tensors = [x for x in values if isinstance(x, Tensor)]
     check_devices(function, tensors)
-    device = options.device or next((x.device for x in tensors), "cpu")
+    device = options.device or next((x.device for x in tensors), backends.Default.device)
     shape = drawn_shape(function, options.shape, [x.shape for x in tensors])
     return Draw(options.generator or default, shape, dtype, device)
 
@@ -106,11 +107,6 @@ def float_dtype(function: str, dtype: Any, tensors: list[Tensor]) -> np.dtype:
     for other in given[1:]:
         out = promote(function, out, other)
     return out
-
-
-def widest(device: str) -> np.dtype:
-    """The float dtype with the most digits on a device: GPUs have no float64."""
-    return (float64 if device.partition(":")[0] == "cpu" else float32).dtype
 
 
 def check(function: str, holds: Any, what: str, value: Any) -> None:

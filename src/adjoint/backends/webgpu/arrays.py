@@ -1,0 +1,143 @@
+"""Arrays in GPU memory: a buffer with a shape, strides and an offset, in elements.
+
+Views share the buffer. An array all of whose elements are one number that is known here has no
+buffer until one is asked for: kernels are given the number instead.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._errors import DeviceError, DTypeError
+from .buffers import Memory
+
+WGSL = {
+    np.dtype("f4"): "f32",
+    np.dtype("i4"): "i32",
+    np.dtype("u4"): "u32",
+    np.dtype("?"): "u32",
+    np.dtype("f2"): "f16",
+}
+SIZES = {dtype: 2 if name == "f16" else 4 for dtype, name in WGSL.items()}  # bytes
+ADVICE = {
+    "int64": "dtype=ad.int32",
+    "int16": "dtype=ad.int32",
+    "int8": "dtype=ad.int32",
+    "uint64": "dtype=ad.uint32",
+    "uint16": "dtype=ad.uint32",
+    "uint8": "dtype=ad.uint32",
+    "float64": "dtype=ad.float32",
+    "float16": "dtype=ad.float32",
+}
+
+Ints = tuple[int, ...]
+
+
+class Array:
+    """The arrays of one device are of a class of their own, which has the device as `gpu`."""
+
+    __slots__ = ("__weakref__", "_memory", "dtype", "number", "offset", "shape", "size", "strides")
+
+    gpu: Any
+    device: str
+    __array_ufunc__ = None  # NumPy must not take it apart
+
+    def __init__(
+        self,
+        shape: Ints,
+        dtype: np.dtype,
+        memory: Memory | None,
+        strides: Ints | None = None,
+        offset: int = 0,
+        number: Any = None,
+    ) -> None:
+        self.shape, self.dtype, self._memory = shape, dtype, memory
+        self.size = math.prod(shape)
+        self.strides = contiguous(shape) if strides is None else strides
+        self.offset, self.number = offset, number
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return SIZES[self.dtype]
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * SIZES[self.dtype]
+
+    @property
+    def memory(self) -> Memory:
+        """The buffer; a number gets one now."""
+        if self._memory is None:
+            self._memory = self.gpu.uploaded(np.array(self.number, self.dtype))
+            self.strides, self.offset = (0,) * len(self.shape), 0
+        return self._memory
+
+    @property
+    def is_contiguous(self) -> bool:
+        return self.number is None and (
+            self.strides == contiguous(self.shape) or is_dense(self.shape, self.strides)
+        )
+
+    def view(self, shape: Ints, strides: Ints, offset: int | None = None) -> "Array":
+        """Other elements of the same memory."""
+        if self.number is not None:
+            return type(self)(shape, self.dtype, None, number=self.number)
+        offset = self.offset if offset is None else offset
+        return type(self)(shape, self.dtype, self._memory, strides, offset)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<{self.device} array {self.dtype}{list(self.shape)}>"
+
+
+def contiguous(shape: Ints) -> Ints:
+    """The strides of elements that follow each other, the last axis fastest."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def is_dense(shape: Ints, strides: Ints) -> bool:
+    """Whether elements follow each other, whatever the strides of axes of length 1 are."""
+    step = 1
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if n != 1 and stride != step:
+            return 0 in shape
+        step *= n
+    return True
+
+
+def broadcast_shape(shapes: Sequence[Ints]) -> Ints:
+    """The shape that all of these broadcast to, quickly where they are alike."""
+    first = shapes[0]
+    if all(shape == first for shape in shapes):
+        return first
+    return np.broadcast_shapes(*shapes)
+
+
+def broadcast_strides(array: Array, shape: Ints) -> Ints:
+    """The strides of an array that is broadcast to a shape."""
+    rest = len(shape) - len(array.shape)
+    own = zip(array.strides, array.shape, shape[rest:], strict=True)
+    return (0,) * rest + tuple([0 if m == 1 != n else s for s, m, n in own])
+
+
+def check_dtype(dtype: np.dtype, device: str, known: dict) -> None:
+    """Refuse what a device doesn't have, before anything is lost."""
+    if dtype in known:
+        return
+    advice = ADVICE.get(dtype.name)
+    there = ", ".join(d.name for d in known)
+    if dtype.kind == "c":
+        raise DeviceError(f"{device} has no {dtype.name}; it has {there}. Stay on the CPU with it")
+    raise DTypeError(f"{device} has no {dtype.name}; it has {there}. Use {advice}")

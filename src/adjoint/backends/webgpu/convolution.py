@@ -1,0 +1,442 @@
+"""Convolution and its gradients: products of matrices that are never written down.
+
+An invocation keeps a tile of sums in registers, so that what it reads once is used for a whole row
+or column of the tile. The operands don't go through workgroup memory: the invocations of a
+workgroup read neighbours in an image, and all of them the same weights, which caches are made for.
+
+`conv` and `conv_input` are one program, windows by weights. A tile is `spots` positions in `images`
+images each, by `wide` channels of the output. Along an axis of stride s, the places i of
+conv_input's output that have the same i mod s, a phase of it, meet the same elements of the kernel,
+`step` apart: a phase is a convolution of stride 1. `conv` has one phase.
+
+`conv_weight` is images by gradients. The lanes of a workgroup have the same tile of the weight, and
+share the positions that it is a sum over; workgroups may share them, too, and then leave parts that
+are added up by another launch.
+
+In texts, `$s` and the like stand for the numbers that a line is repeated for. Words are u32, whose
+sums and products wrap around: negative strides need no care, and a place is inside of an image if
+it is less than its size. What is read beyond the end of a tile isn't stored.
+"""
+
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .arrays import WGSL, Array
+from .maps import solidified
+from .programs import Program
+from .table import kernel
+
+Ints = tuple[int, ...]
+LANES = 64  # of a workgroup
+TALL = 8  # elements of a tile along windows, or along columns of the weight
+RUN = 16  # channels that are read before the next element of the kernel
+WORKGROUPS = 128  # up to which conv_weight splits its sums
+LEAST = 1024  # terms of a sum that is split off
+SUMMED = {"f32": "f32", "f16": "f32", "i32": "i32", "u32": "u32"}
+
+
+def repeated(text: str, **counts: int) -> str:
+    """The text once for each number below a count, which takes the place of `$name`."""
+    for name, count in counts.items():
+        text = "\n".join(text.replace("$" + name, str(number)) for number in range(count))
+    return text
+
+
+def by_axis(text: str, rank: int) -> str:
+    """The text once for each axis `$a`, the last one first."""
+    return "\n".join(text.replace("$a", str(axis)) for axis in reversed(range(rank)))
+
+
+def width(channels: int) -> int:
+    """Of a tile, along output channels."""
+    return 1 if channels == 1 else 4 if channels <= 4 else 8
+
+
+def vectors(wide: int, type: str) -> tuple[int, str]:
+    """How many vectors of which type hold so many numbers."""
+    return (1, type) if wide == 1 else (wide // 4, f"vec4<{type}>")
+
+
+def loaded(name: str, at: str, step: str, wide: int, type: str) -> str:
+    """Vectors `name0`, `name1`: elements of the array `name` that are a step apart."""
+    count, vector = vectors(wide, type)
+    each = wide // count
+    elements = [f"{type}({name}[{at} + {k}u * {step}])" for k in range(wide)]
+    return "\n".join(
+        f"let {name}{v} = {vector}({', '.join(elements[v * each : v * each + each])});"
+        for v in range(count)
+    )
+
+
+class Axis(NamedTuple):
+    """An axis of windows by weights: its words."""
+
+    phases: int
+    read: int  # size of what is read
+    out: int  # places of a phase in the output
+    size: int  # all of the output
+    kernel: int
+    start: int  # place in the input, times phases, of element 0 of the first window
+    dilation: int  # how far it goes back, times phases, from one element of the kernel to the next
+    step: int  # from one element to the next of the same phase
+    turn: int  # how far the place in the input moves with that
+    move: int  # from one window to the next
+
+
+WORDS = """
+    blocks groups tiles count batch channels outs x_offset x_image x_channel
+    w_offset w_group w_out w_channel biased bias_offset bias_step y_image y_channel
+"""
+AXIS_WORDS = " ".join(f" {name}$a" for name in (*Axis._fields, "x", "w", "y"))
+PHASE = """
+    let phase$a = rest % p.phases$a;
+    rest /= p.phases$a;
+    let start$a = i32(phase$a + p.start$a);
+    var first$a = 0u;
+    while ((first$a < p.kernel$a)
+        & ((start$a - i32(first$a * p.dilation$a)) % i32(p.phases$a) != 0)) { first$a++; }
+    let base$a = u32((start$a - i32(first$a * p.dilation$a)) / i32(p.phases$a));
+    let taps$a = (p.kernel$a - first$a + p.step$a - 1u) / p.step$a;
+    taps *= taps$a;
+"""
+SPOT = """
+    var left$s = spot + $su * LANES;
+    var live$s = left$s < p.count;
+    var x_start$s = x_base;
+    var y_start$s = part * p.outs * p.y_channel;
+"""
+SPOT_AXIS = """
+    let y$s_$a = left$s % p.out$a;
+    left$s /= p.out$a;
+    let q$s_$a = y$s_$a * p.move$a + base$a;
+    x_start$s += q$s_$a * p.x$a;
+    let place$s_$a = y$s_$a * p.phases$a + phase$a;
+    live$s &= place$s_$a < p.size$a;
+    y_start$s += place$s_$a * p.y$a;
+"""
+SPOT_IMAGE = """
+    let image$s = left$s * IMAGES;
+    x_start$s += image$s * p.x_image;
+    y_start$s += image$s * p.y_image;
+"""
+TAP_AXIS = """
+    let shift$a = tap$a * p.turn$a;
+    x_shift += shift$a * p.x$a;
+    w_at += (first$a + tap$a * p.step$a) * p.w$a;
+"""
+NEXT_AXIS = """
+    tap$a += carry;
+    carry = u32(tap$a == taps$a);
+    tap$a *= 1u - carry;
+"""
+
+
+def put(type: str, wide: int) -> str:
+    """The function that stores a vector of sums, each for a channel."""
+    count, vector = vectors(wide, SUMMED[type])
+    value = "value" if wide == 1 else "value[$k]"
+    store = f"if (o + $ku < p.outs) {{ out[start + (o + $ku) * p.y_channel] = {type}({value}); }}"
+    return f"""
+fn put(live: bool, start: u32, o: u32, value: {vector}) {{
+    if (live) {{ {repeated(store, k=wide // count)} }}
+}}
+"""
+
+
+@functools.cache
+def windows_by_weights(type: str, rank: int, spots: int, images: int, wide: int) -> Program:
+    number = SUMMED[type]
+    count, vector = vectors(wide, number)
+    inside = "".join(f" & (q$s_{a} + shift{a} < p.read{a})" for a in range(rank))
+    body = f"""
+    var rest = group;
+    let o0 = rest % p.blocks * {wide}u;
+    rest /= p.blocks;
+    let part = rest % p.groups;
+    rest /= p.groups;
+    let spot = rest % p.tiles * {LANES * spots}u + lane;
+    rest /= p.tiles;
+    var taps = 1u;
+    {repeated(PHASE, a=rank)}
+    if (rest > 0u) {{ return; }}
+    let x_base = p.x_offset + part * p.channels * p.x_channel;
+    let w_base = p.w_offset + part * p.w_group + o0 * p.w_out;
+    {repeated(SPOT + by_axis(SPOT_AXIS, rank) + SPOT_IMAGE, s=spots)}
+    {repeated("let image_at$i = $iu * p.x_image;", i=images)}
+
+    let bias_at = p.bias_offset + (part * p.outs + o0) * p.bias_step;
+    {loaded("bias", "bias_at", "p.bias_step", wide, number)}
+    {repeated(f"let first_sum$v = select({vector}(), bias$v, p.biased == 1u);", v=count)}
+    {repeated("var sum$s_$i_$v = first_sum$v;", s=spots, i=images, v=count)}
+
+    var c0 = 0u;
+    {repeated("var tap$a = 0u;", a=rank)}
+    while ((c0 < p.channels) & (taps > 0u)) {{
+        var x_shift = 0u;
+        var w_at = w_base + c0 * p.w_channel;
+        {by_axis(TAP_AXIS, rank)}
+        {repeated(f"let inside$s = live$s{inside};", s=spots)}
+        {repeated("var at$s = select(x_base, x_start$s + x_shift, inside$s);", s=spots)}
+        {repeated("at$s += c0 * p.x_channel;", s=spots)}
+        let c1 = min(c0 + {RUN}u, p.channels);
+        for (var c = c0; c < c1; c++) {{
+            {loaded("w", "w_at", "p.w_out", wide, number)}
+            {repeated(f"let x$s_$i = {number}(x[at$s + image_at$i]);", s=spots, i=images)}
+            {repeated(f"let z$s_$i = select({number}(), x$s_$i, inside$s);", s=spots, i=images)}
+            {repeated("sum$s_$i_$v += z$s_$i * w$v;", s=spots, i=images, v=count)}
+            w_at += p.w_channel;
+            {repeated("at$s += p.x_channel;", s=spots)}
+        }}
+        var carry = 1u;
+        {by_axis(NEXT_AXIS, rank)}
+        c0 += carry * {RUN}u;
+    }}
+    {repeated("let y_at$s_$i = y_start$s + $iu * p.y_image;", s=spots, i=images)}
+    {repeated("let put$s_$i = live$s & (image$s + $iu < p.batch);", s=spots, i=images)}
+    {repeated("put(put$s_$i, y_at$s_$i, o0 + $vu * 4u, sum$s_$i_$v);", s=spots, i=images, v=count)}
+    """
+    return Program(
+        f"windows_by_weights {type} {rank} {spots}x{images}x{wide}",
+        {"x": type, "w": type, "bias": type},
+        {"out": type},
+        WORDS + repeated(AXIS_WORDS, a=rank),
+        body,
+        declarations=f"const LANES = {LANES}u; const IMAGES = {images}u;" + put(type, wide),
+        workgroup=LANES,
+    )
+
+
+def multiply(
+    x: Array,
+    w: Array,
+    bias: Array | None,
+    out: Array,
+    groups: int,
+    w_strides: Ints,
+    axes: list[Axis],
+) -> None:
+    """Launch windows by weights; `w_strides`: along the output's, and the input's channels."""
+    batch, outs, channels = x.shape[0], out.shape[1] // groups, x.shape[1] // groups
+    images = min(TALL, 1 << (batch - 1).bit_length())
+    count = -(-batch // images) * math.prod([axis.out for axis in axes])
+    spots, wide = TALL // images if count > LANES else 1, width(outs)
+    blocks, tiles = -(-outs // wide), -(-count // (LANES * spots))
+    words = [blocks, groups, tiles, count, batch, channels, outs, x.offset, *x.strides[:2]]
+    words += [w.offset, w.shape[0] // groups * w.strides[0], *w_strides]
+    words += [0, 0, 0] if bias is None else [1, bias.offset, *bias.strides]
+    words += out.strides[:2]
+    for k, axis in enumerate(axes, 2):
+        words += (*axis, x.strides[k], w.strides[k], out.strides[k])
+    phases = math.prod([axis.phases for axis in axes])
+    program = windows_by_weights(WGSL[x.dtype], len(axes), spots, images, wide)
+    arrays = [x, w, w if bias is None else bias, out]
+    x.gpu.run(program, arrays, words, blocks * groups * tiles * phases)
+
+
+def solid(x: Array) -> Array:
+    return x if x.number is None else solidified(x)
+
+
+@kernel
+def conv(x, w, bias=None, *, stride, padding, dilation, groups):
+    sizes = zip(x.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
+    axes = []
+    for n, k, s, (before, after), d in sizes:
+        size = (n + before + after - d * (k - 1) - 1) // s + 1
+        axes.append(Axis(1, n, size, size, k, -before, -d, 1, d, s))
+    out = x.gpu.empty((x.shape[0], w.shape[0], *[axis.size for axis in axes]), x.dtype)
+    if out.size:
+        x, w, bias = solid(x), solid(w), None if bias is None else solid(bias)
+        multiply(x, w, bias, out, groups, w.strides[:2], axes)
+    return out
+
+
+@kernel
+def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
+    """What conv's output gradient g says of its input."""
+    out = g.gpu.empty(x_shape, g.dtype)
+    sizes = zip(x_shape[2:], g.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
+    axes = []
+    for n, read, k, s, (before, _), d in sizes:
+        common = math.gcd(s, d)
+        axes.append(Axis(s, read, -(-n // s), n, k, before, d, s // common, -d // common, 1))
+    if out.size:
+        g, w = solid(g), solid(w)
+        multiply(g, w, None, out, groups, w.strides[1::-1], axes)
+    return out
+
+
+WEIGHT_WORDS = """
+    blocks rows groups parts span lines stretch batch channels outs taps
+    x_offset x_image x_channel g_offset g_image g_channel
+"""
+WEIGHT_AXIS_WORDS = " in$a size$a kernel$a before$a dilation$a stride$a x$a g$a"
+# A column of the weight is one element of the kernel in one channel. A tile has columns that follow
+# each other, or the same element in several channels.
+COLUMNS = """
+    let column$u = block * TALL + $uu;
+    let c$u = column$u / p.taps;
+    var tap$u = column$u % p.taps;
+"""
+CHANNELS = """
+    let runs = (p.channels + TALL - 1u) / TALL;
+    let c$u = block % runs * TALL;
+    var tap$u = block / runs;
+"""
+COLUMN_PLACE = """
+    let column = block * TALL + lane / WIDE;
+    let fits = column < p.channels * p.taps;
+"""
+CHANNEL_PLACE = """
+    let c = c0 + lane / WIDE;
+    let column = c * p.taps + block / runs;
+    let fits = c < p.channels;
+"""
+OFFSET = """
+    let offset$u_$a = tap$u % p.kernel$a * p.dilation$a - p.before$a;
+    tap$u /= p.kernel$a;
+    x_start$u += offset$u_$a * p.x$a;
+"""
+LINE_AXIS = """
+    let y$a = left % p.size$a;
+    left /= p.size$a;
+    g_at += y$a * p.g$a;
+    let q$a = y$a * p.stride$a;
+    x_shift += q$a * p.x$a;
+"""
+
+
+@functools.cache
+def images_by_gradients(type: str, to: str, rank: int, columns: int, wide: int) -> Program:
+    """`columns` of a tile have places of their own, with a run of channels each."""
+    run, number = TALL // columns, SUMMED[type]
+    count, vector = vectors(wide, number)
+    inside = " & ".join(f"(q{a} + offset$u_{a} < p.in{a})" for a in range(rank))
+    share = "shares[lane * SHARE + (lane + $nu) % SHARE]"
+    shares = [
+        f"{share.replace('$n', str((u * run + r) * count + v))} = sum{u}_{r}_{v};"
+        for u in range(columns)
+        for r in range(run)
+        for v in range(count)
+    ]
+    of_lane = "shares[k * SHARE + (k + lane / 4u) % SHARE][lane % 4u]"
+    if wide == 1:
+        of_lane = "shares[k * SHARE + (k + lane) % SHARE]"
+    body = f"""
+    var rest = group;
+    let block = rest % p.blocks;
+    rest /= p.blocks;
+    let o0 = rest % p.rows * WIDE;
+    rest /= p.rows;
+    let part = rest % p.groups;
+    let share = rest / p.groups;
+    {repeated(COLUMNS if columns > 1 else CHANNELS, u=columns)}
+    {repeated("var x_start$u = p.x_offset + (part * p.channels + c$u) * p.x_channel;", u=columns)}
+    {repeated(by_axis(OFFSET, rank), u=columns)}
+    {repeated(f"var sum$u_$r_$v = {vector}();", u=columns, r=run, v=count)}
+
+    let end = min((share + 1u) * p.span, p.lines);
+    for (var line = share * p.span + lane; line < end; line += LANES) {{
+        var left = line;
+        var x_shift = 0u;
+        var g_at = p.g_offset + (part * p.outs + o0) * p.g_channel;
+        {by_axis(LINE_AXIS, rank)}
+        let first = left * p.stretch;
+        x_shift += first * p.x_image;
+        g_at += first * p.g_image;
+        {repeated(f"let inside$u = {inside};", u=columns)}
+        {repeated("var at$u = select(p.x_offset, x_start$u + x_shift, inside$u);", u=columns)}
+        let last = min(first + p.stretch, p.batch);
+        for (var image = first; image < last; image++) {{
+            {loaded("g", "g_at", "p.g_channel", wide, number)}
+            {repeated(f"let x$u_$r = {number}(x[at$u + $ru * p.x_channel]);", u=columns, r=run)}
+            {repeated(f"let z$u_$r = select({number}(), x$u_$r, inside$u);", u=columns, r=run)}
+            {repeated("sum$u_$r_$v += z$u_$r * g$v;", u=columns, r=run, v=count)}
+            g_at += p.g_image;
+            {repeated("at$u += p.x_image;", u=columns)}
+        }}
+    }}
+    {" ".join(shares)}
+    workgroupBarrier();
+
+    {COLUMN_PLACE if columns > 1 else CHANNEL_PLACE}
+    let o = o0 + lane % WIDE;
+    if ((lane < TALL * WIDE) & (share < p.parts) & (o < p.outs) & fits) {{
+        var sum = {number}();
+        for (var k = 0u; k < LANES; k++) {{ sum += {of_lane}; }}
+        let row = (share * p.groups + part) * p.outs + o;
+        out[row * p.channels * p.taps + column] = {to}(sum);
+    }}
+    """
+    return Program(
+        f"images_by_gradients {type} {to} {rank} {columns}x{run}x{wide}",
+        {"x": type, "g": type},
+        {"out": to},
+        WEIGHT_WORDS + repeated(WEIGHT_AXIS_WORDS, a=rank),
+        body,
+        declarations=f"""
+            const LANES = {LANES}u;
+            const TALL = {TALL}u;
+            const WIDE = {wide}u;
+            const SHARE = {TALL * count}u;
+            var<workgroup> shares: array<{vector}, {LANES * TALL * count}>;
+        """,
+        workgroup=LANES,
+    )
+
+
+@functools.cache
+def total(type: str, to: str) -> Program:
+    """The sum of parts that follow each other."""
+    body = f"""
+    let i = group * {LANES}u + lane;
+    if (i < p.count) {{
+        var sum = {type}();
+        for (var k = 0u; k < p.parts; k++) {{ sum += x[k * p.count + i]; }}
+        out[i] = {to}(sum);
+    }}
+    """
+    name = f"total {type} {to}"
+    return Program(name, {"x": type}, {"out": to}, "count parts", body, workgroup=LANES)
+
+
+def split(batch: int, positions: int, tiles: int) -> Ints:
+    """Into how many parts the sums over images and positions are split, how many lines each part
+    has, how many lines there are, and of how many images: a line is one position in them."""
+    most = min(batch * positions // LEAST, WORKGROUPS // tiles)
+    parts = 1 << max(most, 1).bit_length() - 1
+    pieces = -(-batch // max(1, batch * positions // (LANES * parts)))
+    lines = pieces * positions
+    return parts, -(-lines // parts), lines, -(-batch // max(pieces, 1))
+
+
+@kernel
+def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
+    """What conv's output gradient g says of its weight."""
+    out = g.gpu.empty(w_shape, g.dtype)
+    if not out.size:
+        return out
+    x, g = solid(x), solid(g)
+    batch, outs, channels, taps = len(x), w_shape[0] // groups, w_shape[1], math.prod(w_shape[2:])
+    columns, wide = 1 if channels >= TALL else TALL, width(outs)
+    blocks = taps * -(-channels // TALL) if columns == 1 else -(-taps * channels // TALL)
+    rows = -(-outs // wide)
+    tiles = blocks * rows * groups
+    parts, *lines = split(batch, math.prod(g.shape[2:]), tiles)
+    words = [blocks, rows, groups, parts, *lines, batch, channels, outs, taps]
+    words += [x.offset, *x.strides[:2], g.offset, *g.strides[:2]]
+    for k, (s, (before, _), d) in enumerate(zip(stride, padding, dilation, strict=True), 2):
+        words += (x.shape[k], g.shape[k], w_shape[k], before, d, s, x.strides[k], g.strides[k])
+    type = WGSL[g.dtype]
+    to = type if parts == 1 else SUMMED[type]
+    sums = out
+    if parts > 1:
+        sums = g.gpu.empty((parts, *w_shape), np.dtype("f4") if type == "f16" else g.dtype)
+    program = images_by_gradients(type, to, len(stride), columns, wide)
+    g.gpu.run(program, [x, g, sums], words, tiles * parts)
+    if parts > 1:
+        g.gpu.run(total(to, type), [sums, out], [out.size, parts], -(-out.size // LANES))
+    return out

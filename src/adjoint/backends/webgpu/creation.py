@@ -1,0 +1,38 @@
+"""Arrays from nothing. What one number says needs no memory; the rest is computed here and sent."""
+
+import numpy as np
+
+from .. import LOADED
+from .arrays import Array
+from .table import kernel
+
+
+@kernel
+def full(gpu, *, shape, value, dtype):
+    gpu.check_dtype(dtype)
+    return gpu.Array(shape, dtype, None, number=np.array(value, dtype).item())
+
+
+def sent(gpu, array: np.ndarray) -> Array:
+    gpu.check_dtype(array.dtype)
+    return gpu.Array(array.shape, array.dtype, gpu.uploaded(array))
+
+
+@kernel
+def move(gpu, x, *, source):
+    return sent(gpu, LOADED[type(x)].to_numpy(x))
+
+
+@kernel
+def arange(gpu, *, start, stop, step, dtype):
+    return sent(gpu, np.arange(start, stop, step, dtype=dtype))
+
+
+@kernel
+def linspace(gpu, *, start, stop, num, endpoint, dtype):
+    return sent(gpu, np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
+
+
+@kernel
+def eye(gpu, *, rows, columns, k, dtype):
+    return sent(gpu, np.eye(rows, columns, k, dtype))

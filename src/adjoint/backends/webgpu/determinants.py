@@ -1,0 +1,286 @@
+"""Determinants and their derivatives.
+
+Products are kept as numbers between 1 and 2 and powers of two, which don't overflow on the way.
+
+Cofactors are had of singular matrices, too. With the largest of all elements as the pivot, a matrix
+is taken apart as p @ l @ d @ v @ q: permutations, triangles with ones on their diagonals, which are
+far from singular, and a diagonal. The cofactors of a product are the product of the cofactors, and
+those of d are products of numbers: nothing is divided by a small one. (Stewart, "On the adjugate
+matrix", 1998.)
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from .arrays import Array
+from .elimination import exchange, solve_lower, solve_upper
+from .logarithms import LOGARITHMS
+from .programs import Program
+from .solving import PIVOT, copied, lu
+from .stacks import stacked, turned
+from .table import kernel
+from .teams import ALONE, LARGE, TINY, Team
+
+PRODUCTS = """
+struct Scaled { value: f32, exponent: i32 }
+
+fn scaled(x: f32) -> Scaled {
+    let bits = bitcast<u32>(x);
+    let e = bits >> 23u & 255u;
+    if (e == 255u || (bits & 0x7fffffffu) == 0u) { return Scaled(x, 0); }
+    if (e == 0u) {  // subnormal
+        let digits = bits & 0x7fffffu;
+        let shift = countLeadingZeros(digits) - 8u;
+        let value = (digits << shift & 0x7fffffu) | (bits & 0x80000000u) | 0x3f800000u;
+        return Scaled(bitcast<f32>(value), -126 - i32(shift));
+    }
+    return Scaled(bitcast<f32>((bits & 0x807fffffu) | 0x3f800000u), i32(e) - 127);
+}
+
+fn times(x: Scaled, y: Scaled) -> Scaled {
+    let product = scaled(x.value * y.value);
+    return Scaled(product.value, product.exponent + x.exponent + y.exponent);
+}
+
+fn power(exponent: i32) -> f32 {
+    return bitcast<f32>(u32(clamp(exponent, -126, 127) + 127) << 23u);
+}
+
+fn number(x: Scaled) -> f32 {
+    return x.value * power(x.exponent / 2) * power(x.exponent - x.exponent / 2);
+}
+"""
+
+DETERMINANTS = Program(
+    "determinants",
+    {"factors": "f32", "pivots": "i32"},
+    {"sign": "f32", "logarithm": "f32", "determinant": "f32"},
+    "count n infinity:f32",
+    """
+    if (group >= p.count) { return; }
+    var own = Scaled(1.0, 0);
+    for (var i = lane; i < p.n; i += 64u) {
+        own = times(own, scaled(factors[(group * p.n + i) * p.n + i]));
+        if (pivots[group * p.n + i] != i32(i + 1u)) { own.value = -own.value; }
+    }
+    parts[lane] = own;
+    for (var half = 32u; half > 0u; half >>= 1u) {
+        workgroupBarrier();
+        if (lane < half) { parts[lane] = times(parts[lane], parts[lane + half]); }
+    }
+    if (lane != 0u) { return; }
+    let whole = parts[0];
+    let size = bitcast<u32>(whole.value) & 0x7fffffffu;
+    determinant[group] = number(whole);
+    var log_size = log_scaled(abs(whole.value), whole.exponent);
+    if (size == 0u) { log_size = -p.infinity; }
+    if (size >= 0x7f800000u) { log_size = abs(whole.value); }
+    logarithm[group] = log_size;
+    var direction = select(1.0, -1.0, whole.value < 0.0);
+    if (size == 0u) { direction = 0.0; }
+    if (size > 0x7f800000u) { direction = whole.value; }
+    sign[group] = direction;
+    """,
+    declarations=f"{LOGARITHMS}{PRODUCTS}var<workgroup> parts: array<Scaled, 64>;",
+)
+
+
+def determinants(x: Array) -> tuple[Array, ...]:
+    """Signs, logarithms of absolute values, the determinants themselves, factors, pivots."""
+    factors, pivots = lu(x)
+    out = [x.gpu.empty(x.shape[:-2], x.dtype) for _ in range(3)]
+    count = out[0].size
+    x.gpu.run(DETERMINANTS, [factors, pivots, *out], [count, x.shape[-1], math.inf], count)
+    return *out, factors, pivots
+
+
+@kernel
+def det(x: Array) -> Array:
+    return determinants(x)[2]
+
+
+@kernel
+def slogdet(x: Array, *, real: np.dtype) -> tuple[Array, ...]:
+    sign, logarithm, _, factors, pivots = determinants(x)
+    return sign, logarithm, factors, pivots
+
+
+# Cofactors.
+
+
+@functools.cache
+def complete_program(team: Team) -> Program:
+    """x = p @ l @ d @ v @ q: l is left below the diagonal, d on it, v above it."""
+    return Program(
+        "complete_pivoting",
+        {},
+        {"x": "f32", "rows": "i32", "columns": "i32"},
+        "count n",
+        f"""
+    {team.head}
+    let start = matrix * p.n * p.n;
+    for (var k = 0u; k < p.n; k++) {{
+        let size = p.n - k;
+        var most = 0u;
+        var place = 0u;
+        for (var e = worker; e < size * size; e += WORKERS) {{
+            let value = bitcast<u32>(x[start + (k + e / size) * p.n + k + e % size]) & 0x7fffffffu;
+            if (value > most) {{
+                most = value;
+                place = e;
+            }}
+        }}
+        place = agreed(worker, most, place);
+        let row = k + place / size;
+        let column = k + place % size;
+        for (var j = worker; j < p.n; j += WORKERS) {{
+            exchange(start + k * p.n + j, start + row * p.n + j);
+        }}
+        sync();
+        for (var i = worker; i < p.n; i += WORKERS) {{
+            exchange(start + i * p.n + k, start + i * p.n + column);
+        }}
+        sync();
+        if (worker == 0u) {{
+            rows[matrix * p.n + k] = i32(row + 1u);
+            columns[matrix * p.n + k] = i32(column + 1u);
+        }}
+        let pivot = x[start + k * p.n + k];
+        for (var i = k + 1u + worker; i < p.n; i += WORKERS) {{
+            divide(start + i * p.n + k, pivot);
+        }}
+        sync();
+        let rest = size - 1u;
+        for (var e = worker; e < rest * rest; e += WORKERS) {{
+            let i = k + 1u + e / rest;
+            let j = k + 1u + e % rest;
+            x[start + i * p.n + j] -= x[start + i * p.n + k] * x[start + k * p.n + j];
+        }}
+        sync();
+        for (var j = k + 1u + worker; j < p.n; j += WORKERS) {{
+            divide(start + k * p.n + j, pivot);
+        }}
+    }}
+        """,
+        declarations=team.declarations + DIVISION,
+        workgroup=team.workgroup,
+    )
+
+
+DIVISION = """
+fn exchange(i: u32, j: u32) {
+    let value = x[i];
+    x[i] = x[j];
+    x[j] = value;
+}
+fn divide(i: u32, pivot: f32) {
+    if (pivot != 0.0) { x[i] /= pivot; }
+}
+"""
+
+# Products of all elements of the diagonal but the i-th and the j-th, with the sign of p and q.
+WITHOUT = f"""
+{PRODUCTS}
+fn without(start: u32, i: u32, j: u32) -> Scaled {{
+    var out = Scaled(1.0, 0);
+    for (var k = 0u; k < p.n; k++) {{
+        if (k != i && k != j) {{ out = times(out, scaled(x[(start + k) * p.n + k])); }}
+        if (rows[start + k] != i32(k + 1u)) {{ out.value = -out.value; }}
+        if (columns[start + k] != i32(k + 1u)) {{ out.value = -out.value; }}
+    }}
+    return out;
+}}
+"""
+
+DIAGONAL = Program(
+    "cofactors_of_diagonal",
+    {"x": "f32", "rows": "i32", "columns": "i32"},
+    {"out": "f32"},
+    "size n",
+    """
+    let e = group * 64u + lane;
+    if (e >= p.size) { return; }
+    let row = e / p.n;
+    let i = row % p.n;
+    out[e] = 0.0;
+    if (e % p.n == i) { out[e] = number(without(row - i, i, i)); }
+    """,
+    declarations=WITHOUT,
+)
+
+# A workgroup has a row. In a column of its own it has the product with y of the same place on the
+# other side of the diagonal; on the diagonal, the sum of those with the diagonal of y.
+DIAGONAL_CHANGE = Program(
+    "change_of_diagonal",
+    {"x": "f32", "rows": "i32", "columns": "i32", "y": "f32"},
+    {"out": "f32"},
+    "count n",
+    """
+    if (group >= p.count) { return; }
+    let i = group % p.n;
+    let start = group - i;
+    var sum = 0.0;
+    for (var j = lane; j < p.n; j += 64u) {
+        if (j == i) { continue; }
+        let product = without(start, i, j);
+        out[group * p.n + j] = -number(times(product, scaled(y[(start + j) * p.n + i])));
+        sum += number(times(product, scaled(y[(start + j) * p.n + j])));
+    }
+    sums[lane] = sum;
+    for (var half = 32u; half > 0u; half >>= 1u) {
+        workgroupBarrier();
+        if (lane < half) { sums[lane] += sums[lane + half]; }
+    }
+    if (lane == 0u) { out[group * p.n + i] = sums[0]; }
+    """,
+    declarations=f"{WITHOUT}var<workgroup> sums: array<f32, 64>;",
+)
+
+
+def taken_apart(x: Array) -> tuple[Array, Array, Array]:
+    """l below the diagonal, d on it, v above it, and the exchanges of rows and of columns."""
+    parts = copied(x)
+    rows, columns = (x.gpu.empty(x.shape[:-1], PIVOT) for _ in range(2))
+    count = rows.size // x.shape[-1]
+    team = ALONE if x.shape[-1] <= TINY else LARGE
+    words = [count, x.shape[-1]]
+    x.gpu.run(complete_program(team), [parts, rows, columns], words, team.groups(count))
+    return parts, rows, columns
+
+
+def put_together(parts: Array, rows: Array, columns: Array, inner: Array) -> None:
+    """The cofactors of what `inner` has those of in its place, in the middle."""
+    n, triangles = parts.shape[-1], stacked(parts)
+    inner = stacked(inner)
+    solve_upper(turned(triangles), inner, unit=True)
+    solve_upper(triangles, turned(inner), unit=True)
+    exchange(inner, rows, 0, n, backwards=True)
+    exchange(turned(inner), columns, 0, n, backwards=True)
+
+
+@kernel
+def cofactors(x: Array) -> Array:
+    out = x.gpu.empty(x.shape, x.dtype)
+    if x.size:
+        parts = taken_apart(x)
+        x.gpu.run(DIAGONAL, [*parts, out], [x.size, x.shape[-1]], -(-x.size // 64))
+        put_together(*parts, out)
+    return out
+
+
+@kernel
+def cofactors_change(x: Array, y: Array) -> Array:
+    out = x.gpu.empty(x.shape, x.dtype)
+    if x.size:
+        n, parts = x.shape[-1], taken_apart(x)
+        inner = copied(y)
+        z, triangles = stacked(inner), stacked(parts[0])
+        exchange(z, parts[1], 0, n)
+        exchange(turned(z), parts[2], 0, n)
+        solve_lower(triangles, z, unit=True)
+        solve_lower(turned(triangles), turned(z), unit=True)
+        x.gpu.run(DIAGONAL_CHANGE, [*parts, inner, out], [x.size // n, n], x.size // n)
+        put_together(*parts, out)
+    return out

@@ -1,0 +1,189 @@
+"""Elementwise ops, each by a kernel of the kernel language."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ...kernels.language import (
+    BOOL,
+    F16,
+    F32,
+    I32,
+    TYPES,
+    U32,
+    Kernel,
+    Value,
+    absolute,
+    constant,
+    convert,
+    copysign,
+    element,
+    equal,
+    floor,
+    fmod,
+    from_bits,
+    not_equal,
+    select,
+)
+from ...kernels.ops import Unsupported, is_finite, is_infinite, is_nan, kernel_of
+from .arrays import Array, check_dtype
+from .maps import Launcher
+
+
+@functools.cache
+def launcher(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any) -> Launcher:
+    """What computes an op on arrays of these dtypes."""
+    try:
+        return Launcher(kernel_of(name, dtypes, attributes, dtype))
+    except Unsupported:
+        if name not in MORE:
+            raise
+    inputs = [element(k, TYPES[t]) for k, t in enumerate(dtypes)]
+    half = any(x.type == F16 for x in inputs)
+    wide = [convert(x, F32) if x.type == F16 else x for x in inputs]
+    out = MORE[name](*wide) if dtype is None else MORE[name](*wide, dtype)
+    return Launcher(Kernel((convert(out, F16) if half and out.type == F32 else out,)))
+
+
+# What NumPy has its own ways with, and the kernel language doesn't describe for the CPU.
+
+
+def divided(x: Value, y: Value) -> tuple[Value, Value]:
+    """The largest whole number of times that y goes into x, and what is left, which has the sign
+    of y."""
+    rest = fmod(x, y)
+    whole = (x - rest) / y
+    below = not_equal(rest, 0) & ((rest < 0) ^ (y < 0))
+    whole = select(below, whole - 1, whole)
+    rest = select(below, rest + y, rest)
+    rest = select(equal(rest, 0), copysign(constant(0, F32), y), rest)
+    nearest = floor(whole)
+    nearest = select(whole - nearest > 0.5, nearest + 1, nearest)
+    return select(equal(nearest, 0), copysign(constant(0, F32), x / y), nearest), rest
+
+
+def remainder(x: Value, y: Value) -> Value:
+    if x.type != F32:
+        raise Unsupported("remainder of booleans")
+    _, rest = divided(x, y)
+    apart = (x < 0) ^ (y < 0)
+    far = select(apart & not_equal(x, 0), y, select(equal(x, 0), copysign(x, y), x))
+    rest = select(is_infinite(y) & is_finite(x), far, rest)
+    bad = is_nan(x) | is_nan(y) | is_infinite(x) | equal(y, 0)
+    return select(bad, constant(float("nan"), F32), rest)
+
+
+def floor_divide(x: Value, y: Value) -> Value:
+    """The values at infinities are the array API standard's."""
+    if x.type != F32:
+        raise Unsupported("floor_divide of booleans")
+    whole, _ = divided(x, y)
+    out = select(is_infinite(y) & is_finite(x), copysign(constant(0, F32), x / y), whole)
+    out = select(equal(y, 0) | is_infinite(x), x / y, out)
+    return select(is_nan(x) | is_nan(y), constant(float("nan"), F32), out)
+
+
+def cast(x: Value, dtype: Any) -> Value:
+    """Floats to integers: towards zero."""
+    target = TYPES[dtype]
+    if target == U32 and x.type.kind == "f":
+        return select(x < 0, from_bits(convert(x, I32), U32), convert(absolute(x), U32))
+    return convert(x, target)
+
+
+def integer_pow(x: Value, y: Value) -> Value:
+    """By squaring, modulo 2 ** 32; below 1 it is rounded towards zero."""
+    if x.type.kind not in "iu":
+        raise Unsupported("powers of booleans")
+    out, base = constant(1, x.type), x
+    for bit in range(32):
+        out = select(not_equal(y & (1 << bit), 0), out * base, out)
+        base = base * base
+    if x.type.kind == "u":
+        return out
+    odd = select(not_equal(y & 1, 0), x, 1)
+    inverse = select(equal(x, 1) | equal(x, -1), odd, 0)
+    return select(y < 0, inverse, out)
+
+
+def unchanged_value(x: Value) -> Value:
+    return x
+
+
+def always(answer: bool) -> Callable[[Value], Value]:
+    return lambda x: constant(answer, BOOL)
+
+
+def of_booleans(function: Callable[..., Value]) -> Callable[..., Value]:
+    def call(*inputs: Value) -> Value:
+        if inputs[0].type != BOOL:
+            raise Unsupported("a kernel for this dtype isn't described")
+        return function(*inputs)
+
+    return call
+
+
+MORE: dict[str, Callable[..., Value]] = {
+    "remainder": remainder,
+    "floor_divide": floor_divide,
+    "cast": cast,
+    "pow": integer_pow,
+    **dict.fromkeys(("floor", "ceil", "round", "trunc"), unchanged_value),
+    "isfinite": always(True),
+    "isinf": always(False),
+    "isnan": always(False),
+    "signbit": lambda x: x < 0,
+    "add": of_booleans(lambda x, y: x | y),
+    "multiply": of_booleans(lambda x, y: x & y),
+    **dict.fromkeys(("abs", "square", "relu"), of_booleans(unchanged_value)),
+}
+
+
+def function(name: str, plain: int) -> Callable:
+    """The function of an op. `plain`: how many inputs it has, if there is nothing else to it."""
+    known: dict[Any, Launcher] = {}
+
+    def unary(x: Array) -> Array:
+        dtype = x.dtype
+        found = known.get(dtype)
+        if found is None:
+            found = known[dtype] = launcher(name, (dtype,), (), None)
+        return found.launched((x,), None, (), None)[0]
+
+    def binary(x: Array, y: Array) -> Array:
+        key = x.dtype, y.dtype
+        found = known.get(key)
+        if found is None:
+            found = known[key] = launcher(name, key, (), None)
+        return found.launched((x, y), None, (), None)[0]
+
+    def general(*inputs: Array | None, **attrs: Any) -> Array:
+        dtypes = tuple([None if x is None else x.dtype for x in inputs])
+        found = launcher(name, dtypes, tuple(attrs), attrs.get("dtype"))
+        numbers = [v for k, v in attrs.items() if k != "dtype"]
+        return found.launched([x for x in inputs if x is not None], None, numbers, None)[0]
+
+    return (general, unary, binary)[plain] if plain < 3 else general
+
+
+def casting(x: Array, *, dtype: Any) -> Array:
+    check_dtype(dtype, x.device, x.gpu.dtypes)
+    if x.number is not None:
+        return type(x)(x.shape, dtype, None, number=dtype.type(x.dtype.type(x.number)).item())
+    return launcher("cast", (x.dtype,), ("dtype",), dtype).map([x])[0]
+
+
+def unchanged(x: Array) -> Array:
+    """Of numbers that aren't complex."""
+    return x
+
+
+SPECIAL: dict[str, Callable] = {"cast": casting, "conj": unchanged, "real": unchanged}
+
+
+def function_of(op: Any) -> Callable:
+    """The function of an elementwise op. That it has a kernel follows from its kind."""
+    special = SPECIAL.get(op.name)
+    if special is not None:
+        return special
+    return function(op.name, 0 if op.attributes or op.optional or op.variadic else len(op.inputs))

@@ -1,0 +1,378 @@
+"""Matrices taken apart in place, and equations solved in place.
+
+All arrays have three axes: matrices, rows, columns. A block of few columns is one workgroup's.
+Anything larger is cut into halves, so that most of the work is in the products of large matrices.
+"""
+
+import functools
+import math
+
+from .arrays import Array
+from .matmul import matmul
+from .programs import Program
+from .stacks import layout, part, place, steps, turned, upside_down
+from .teams import ALONE, LARGE, SMALL, TINY, Team
+
+BLOCK = 32  # columns of what is taken apart at once
+SHORT = 96  # rows of a block that fits into the memory of a workgroup
+
+
+def half(n: int) -> int:
+    """Where to cut n columns, so that the parts can be cut into whole blocks."""
+    return (n + BLOCK - 1) // BLOCK // 2 * BLOCK
+
+
+def stored(i: str, j: str) -> str:
+    """An element of x, in a program."""
+    return f"x[{place('x', 'matrix', i, j)}]"
+
+
+def in_tile(i: str, j: str) -> str:
+    """An element of a block that is in the memory of the workgroup."""
+    return f"tile[({i}) * {BLOCK + 1}u + {j}]"
+
+
+def tile(rows: int) -> str:
+    return f"var<workgroup> tile: array<f32, {rows * (BLOCK + 1)}>;" if rows else ""
+
+
+def each(rows: str, inside: str, statement: str) -> str:
+    """A statement for each element (i, j) of a block, by all workers."""
+    return f"""
+    for (var e = worker; e < {rows} * {BLOCK}u; e += WORKERS) {{
+        let i = e / {BLOCK}u;
+        let j = e % {BLOCK}u;
+        if ({inside}) {{ {statement} }}
+    }}
+    sync();
+    """
+
+
+# LU.
+
+
+@functools.cache
+def panel_program(team: Team, short: bool) -> Program:
+    """x = p @ l @ u of matrices of few columns, and not fewer rows; pivots count from 1.
+
+    If they are short they are taken to the workgroup's memory. Each column: the first of the
+    largest elements is looked for, NaNs being larger than all, its row is exchanged, and multiples
+    of it are taken from those below.
+    """
+    at = in_tile if short else stored
+    load, store = (
+        each("p.rows", "j < p.columns", f"{target('i', 'j')} = {source('i', 'j')};")
+        for target, source in ((at, stored), (stored, at))
+    )
+    return Program(
+        "lu_block",
+        {},
+        {"x": "f32", "pivots": "i32"},
+        f"count rows columns first pivots_step {steps('x')}",
+        f"""
+    {team.head}
+    {load if short else ""}
+    for (var k = 0u; k < p.columns; k++) {{
+        var most = 0u;
+        var row = k;
+        for (var i = k + worker; i < p.rows; i += WORKERS) {{
+            let size = bitcast<u32>({at("i", "k")}) & 0x7fffffffu;
+            if (size > most) {{
+                most = size;
+                row = i;
+            }}
+        }}
+        row = agreed(worker, most, row);
+        for (var j = worker; j < p.columns; j += WORKERS) {{
+            let above = {at("k", "j")};
+            {at("k", "j")} = {at("row", "j")};
+            {at("row", "j")} = above;
+        }}
+        sync();
+        let pivot = {at("k", "k")};
+        if (worker == 0u) {{
+            pivots[matrix * p.pivots_step + p.first + k] = i32(p.first + row + 1u);
+        }}
+        for (var i = k + 1u + worker; i < p.rows; i += WORKERS) {{
+            let value = {at("i", "k")};
+            {at("i", "k")} = select(value / pivot, value, pivot == 0.0);
+        }}
+        sync();
+        let rest = p.columns - k - 1u;
+        for (var e = worker; e < (p.rows - k - 1u) * rest; e += WORKERS) {{
+            let i = k + 1u + e / rest;
+            let j = k + 1u + e % rest;
+            {at("i", "j")} -= {at("i", "k")} * {at("k", "j")};
+        }}
+        sync();
+    }}
+    {store if short else ""}
+        """,
+        declarations=team.declarations + tile(SHORT if short else 0),
+        workgroup=team.workgroup,
+    )
+
+
+def exchange_program() -> Program:
+    """Rows exchanged as pivots say, one pair after the other; each invocation has a column."""
+    row, other = (place("x", "matrix", i, "column") for i in ("k", "other"))
+    return Program(
+        "exchange",
+        {"pivots": "i32"},
+        {"x": "f32"},
+        f"count columns start stop backwards pivots_step {steps('x')}",
+        f"""
+    let parts = (p.columns + 63u) / 64u;
+    let matrix = group / parts;
+    let column = group % parts * 64u + lane;
+    if (matrix >= p.count || column >= p.columns) {{ return; }}
+    for (var turn = p.start; turn < p.stop; turn++) {{
+        let k = select(turn, p.start + p.stop - 1u - turn, p.backwards != 0u);
+        let other = u32(pivots[matrix * p.pivots_step + k]) - 1u;
+        if (other != k) {{
+            let value = x[{row}];
+            x[{row}] = x[{other}];
+            x[{other}] = value;
+        }}
+    }}
+        """,
+    )
+
+
+EXCHANGE = exchange_program()
+
+
+def exchange(x: Array, pivots: Array, start: int, stop: int, *, backwards: bool = False) -> None:
+    """Exchange rows of x by the pivots from start to stop."""
+    count, rows, columns = x.shape
+    words = [count, columns, start, stop, int(backwards), rows, *layout(x)]
+    x.gpu.run(EXCHANGE, [pivots, x], words, count * -(-columns // 64))
+
+
+def lu(x: Array, pivots: Array) -> None:
+    """x = p @ l @ u, with pivots from 1.
+
+    l, with ones on its diagonal, is left below the diagonal, u above it and on it.
+    """
+    take_apart(x, pivots, 0, x.shape[2])
+
+
+def take_apart(x: Array, pivots: Array, start: int, stop: int) -> None:
+    """The same for some columns, of which the rows from the same place on are left."""
+    n = x.shape[1]
+    if stop - start <= BLOCK:
+        block = part(x, start, n, start, stop)
+        words = [len(x), n - start, stop - start, start, n, *layout(block)]
+        short = TINY < n and n - start <= SHORT
+        team = ALONE if n <= TINY else SMALL if short else LARGE
+        x.gpu.run(panel_program(team, short), [block, pivots], words, team.groups(len(x)))
+        return
+    middle = start + half(stop - start)
+    take_apart(x, pivots, start, middle)
+    exchange(part(x, 0, n, middle, stop), pivots, start, middle)
+    beside = part(x, start, middle, middle, stop)
+    solve_lower(part(x, start, middle, start, middle), beside, unit=True)
+    take_away(part(x, middle, n, middle, stop), part(x, middle, n, start, middle), beside)
+    take_apart(x, pivots, middle, stop)
+    exchange(part(x, 0, n, start, middle), pivots, middle, stop)
+
+
+def lu_solve(factors: Array, pivots: Array, y: Array, *, transposed: bool) -> None:
+    """y = inv(x) @ y, or inv(xᵀ) @ y, where `lu` left the factors of x."""
+    n = y.shape[1]
+    if transposed:
+        solve_lower(turned(factors), y, unit=False)
+        solve_upper(turned(factors), y, unit=True)
+        exchange(y, pivots, 0, n, backwards=True)
+    else:
+        exchange(y, pivots, 0, n)
+        solve_lower(factors, y, unit=True)
+        solve_upper(factors, y, unit=False)
+
+
+# Cholesky.
+
+
+@functools.cache
+def cholesky_program(team: Team) -> Program:
+    """x = l @ lᵀ for small x; what is above the diagonal stays as it was."""
+    local = team is not ALONE
+    at = in_tile if local else stored
+    lower = "i < p.columns && j <= i"
+    load = each("p.columns", lower, f"{at('i', 'j')} = {stored('i', 'j')};") if local else ""
+    return Program(
+        "cholesky_block",
+        {},
+        {"x": "f32", "found": "u32"},
+        f"count columns first nan:f32 {steps('x')}",
+        f"""
+    {team.head}
+    {load}
+    var order = 0u;
+    for (var k = 0u; k < p.columns; k++) {{
+        let pivot = {at("k", "k")};
+        let bits = bitcast<u32>(pivot);
+        let positive = bits - 1u < 0x7f800000u;
+        if (!positive && order == 0u) {{
+            let is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+            order = (p.first + k + 1u) | select(0u, 0x80000000u, is_nan);
+        }}
+        let root = select(p.nan, sqrt(pivot), positive);
+        sync();
+        for (var i = k + worker; i < p.columns; i += WORKERS) {{
+            {at("i", "k")} = select({at("i", "k")} / root, root, i == k);
+        }}
+        sync();
+        let rest = p.columns - k - 1u;
+        for (var e = worker; e < rest * rest; e += WORKERS) {{
+            let i = k + 1u + e / rest;
+            let j = k + 1u + e % rest;
+            if (j <= i) {{ {at("i", "j")} -= {at("i", "k")} * {at("j", "k")}; }}
+        }}
+        sync();
+    }}
+    {each("p.columns", lower, f"{stored('i', 'j')} = select({at('i', 'j')}, p.nan, order != 0u);")}
+    if (worker == 0u && (p.first == 0u || found[matrix] == 0u)) {{ found[matrix] = order; }}
+        """,
+        declarations=team.declarations + tile(BLOCK if local else 0),
+        workgroup=team.workgroup,
+    )
+
+
+def cholesky(x: Array, found: Array, start: int = 0) -> None:
+    """x = l @ lᵀ, of which l is left on the diagonal and below; what is above stays as it was.
+
+    What is found of each matrix is the order of the first minor that isn't positive, or 0; the
+    highest bit says that it is NaN. The blocks from there on are NaNs then. `start`: where x is in
+    the whole.
+    """
+    n = x.shape[-1]
+    if n <= BLOCK:
+        team = ALONE if n <= TINY else SMALL
+        words = [len(x), n, start, math.nan, *layout(x)]
+        x.gpu.run(cholesky_program(team), [x, found], words, team.groups(len(x)))
+        return
+    m = half(n)
+    first, below, last = part(x, 0, m, 0, m), part(x, m, n, 0, m), part(x, m, n, m, n)
+    cholesky(first, found, start)
+    solve_lower(first, turned(below), unit=False)
+    take_away(last, below, turned(below), lower=True)
+    cholesky(last, found, start + m)
+
+
+# Triangles.
+
+
+@functools.cache
+def substitution_program(same: bool, tiny: bool) -> Program:
+    """y = inv(x) @ y for small lower triangles x; each invocation has a column.
+
+    `same`: x and y are in the same memory. Tiny triangles aren't taken to the workgroup's, which
+    may then have columns of several matrices.
+    """
+    x = f"{'y' if same else 'x'}[{place('x', 'matrix', 'i', 'j')}]"
+    y = f"y[{place('y', 'matrix', 'i', 'column')}]"
+    head = f"""
+    let parts = (p.columns + 63u) / 64u;
+    let matrix = group / parts;
+    if (matrix >= p.count) {{ return; }}
+    for (var e = lane; e < {BLOCK * BLOCK}u; e += 64u) {{
+        let i = e / {BLOCK}u;
+        let j = e % {BLOCK}u;
+        if (i < p.n && j <= i) {{ triangle[e] = {x}; }}
+    }}
+    workgroupBarrier();
+    let column = group % parts * 64u + lane;
+    if (column >= p.columns) {{ return; }}
+    """
+    tiny_head = """
+    let matrix = (group * 64u + lane) / p.columns;
+    let column = (group * 64u + lane) % p.columns;
+    if (matrix >= p.count) { return; }
+    """
+    return Program(
+        "substitute",
+        {} if same else {"x": "f32"},
+        {"y": "f32"},
+        f"count n columns unit {steps('x', 'y')}",
+        f"""
+    {tiny_head if tiny else head}
+    for (var i = 0u; i < p.n; i++) {{
+        var rest = {y};
+        var j = 0u;
+        for (; j < i; j++) {{
+            rest -= {x if tiny else f"triangle[i * {BLOCK}u + j]"} * known[j * 64u + lane];
+        }}
+        if (p.unit == 0u) {{ rest /= {x if tiny else f"triangle[i * {BLOCK}u + j]"}; }}
+        known[i * 64u + lane] = rest;
+        {y} = rest;
+    }}
+        """,
+        declarations=f"""
+var<workgroup> known: array<f32, {(TINY if tiny else BLOCK) * 64}>;
+{"" if tiny else f"var<workgroup> triangle: array<f32, {BLOCK * BLOCK}>;"}
+""",
+    )
+
+
+def substitute(x: Array, y: Array, *, unit: bool) -> None:
+    """y = inv(x) @ y for lower triangles x of one block."""
+    count, n, columns = y.shape
+    same, tiny = x.memory is y.memory, n <= TINY
+    words = [count, n, columns, int(unit), *layout(x, y)]
+    arrays = [y] if same else [x, y]
+    groups = -(-count * columns // 64) if tiny else count * -(-columns // 64)
+    y.gpu.run(substitution_program(same, tiny), arrays, words, groups)
+
+
+def solve_lower(x: Array, y: Array, *, unit: bool) -> None:
+    """y = inv(x) @ y; what is above the diagonal of x isn't read, nor is the diagonal if `unit`."""
+    _, n, columns = y.shape
+    if n <= BLOCK:
+        substitute(x, y, unit=unit)
+        return
+    m = half(n)
+    first, last = part(y, 0, m, 0, columns), part(y, m, n, 0, columns)
+    solve_lower(part(x, 0, m, 0, m), first, unit=unit)
+    take_away(last, part(x, m, n, 0, m), first)
+    solve_lower(part(x, m, n, m, n), last, unit=unit)
+
+
+def solve_upper(x: Array, y: Array, *, unit: bool) -> None:
+    """The same for upper triangles; small ones are lower ones seen from the end."""
+    _, n, columns = y.shape
+    if n <= BLOCK:
+        from_end = turned(upside_down(turned(upside_down(x))))
+        substitute(from_end, upside_down(y), unit=unit)
+        return
+    m = half(n)
+    first, last = part(y, 0, m, 0, columns), part(y, m, n, 0, columns)
+    solve_upper(part(x, m, n, m, n), last, unit=unit)
+    take_away(first, part(x, 0, m, m, n), last)
+    solve_upper(part(x, 0, m, 0, m), first, unit=unit)
+
+
+# Products.
+
+TAKE_AWAY = Program(
+    "take_away",
+    {"product": "f32"},
+    {"x": "f32"},
+    f"size rows columns lower {steps('x')}",
+    f"""
+    let e = group * 256u + lane;
+    if (e >= p.size) {{ return; }}
+    let column = e % p.columns;
+    let row = e / p.columns % p.rows;
+    let matrix = e / p.columns / p.rows;
+    if (p.lower == 0u || column <= row) {{ {stored("row", "column")} -= product[e]; }}
+    """,
+    workgroup=256,
+)
+
+
+def take_away(x: Array, left: Array, right: Array, *, lower: bool = False) -> None:
+    """x -= left @ right, or only what isn't above the diagonal."""
+    product = matmul(left, right)
+    words = [x.size, *x.shape[1:], int(lower), *layout(x)]
+    x.gpu.run(TAKE_AWAY, [product, x], words, -(-x.size // 256))

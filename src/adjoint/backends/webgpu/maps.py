@@ -1,0 +1,305 @@
+"""Kernels of the kernel language on arrays of any layout: how a launch walks over them.
+
+A launcher has one kernel. For arrays of a certain shape and strides it makes a plan once: which
+program runs, the words that don't change, and the outputs. Arrays of one known number are no arrays
+to a kernel, but numbers.
+"""
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...kernels.language import (
+    BOOL,
+    F16,
+    F32,
+    TYPES,
+    Kernel,
+    Type,
+    Value,
+    convert,
+    element,
+    row,
+    scalar,
+    substituted,
+)
+from ...kernels.wgsl import Layout, render
+from ..spaces import Ints, axis_order, merged, steps_in
+from .arrays import Array, broadcast_shape, contiguous
+from .programs import Program
+
+WIDTH = 64  # invocations of a workgroup
+WIDE = 256  # the same where a workgroup takes a long row
+MOST_GROUPS = 4096  # of elementwise kernels: each invocation takes several elements beyond that
+MOST_PLANS = 4096
+SHORT = 32  # elements of a row, below which one invocation takes it
+
+
+class Plan(NamedTuple):
+    program: Program
+    words: list[int]
+    constants: tuple[float, ...]
+    groups: int
+    outputs: list[tuple[Ints, np.dtype, Ints]]  # shapes, dtypes, strides
+
+
+class Launcher:
+    """What runs a kernel."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.used = sorted(kernel.sources)
+        self.numbers = sorted(kernel.scalars)
+        self.dtypes = [out.type.dtype for out in kernel.outputs]
+        self.plans: dict[tuple, Plan] = {}
+        self.variants: dict[tuple[int, ...], tuple[Launcher, int]] = {}
+
+    def map(
+        self,
+        arrays: Sequence[Array],
+        numbers: Sequence[Any] = (),
+        outputs: Sequence[Array] | None = None,
+    ) -> list[Array]:
+        """The outputs of a kernel without reductions, for the elements of arrays that broadcast."""
+        return self.launched(arrays, None, numbers, outputs)
+
+    def launched(
+        self,
+        arrays: Sequence[Array],
+        axis: Ints | None,
+        numbers: Sequence[Any],
+        outputs: Sequence[Array] | None,
+    ) -> list[Array]:
+        known = tuple([k for k in self.used if arrays[k].number is not None])
+        if known:
+            if outputs is None:
+                return self.with_numbers(known, arrays, axis, numbers)
+            arrays = [x if x.number is None else solidified(x) for x in arrays]
+        first = arrays[0]
+        gpu, kind = first.gpu, type(first)
+        key: list[Any] = [axis]
+        for x in arrays:
+            if type(x) is not kind:
+                raise TypeError("arrays of different devices")
+            key += (x.shape, x.strides)
+        shared: tuple = ()
+        if outputs is not None:
+            shared = self.shared(arrays, outputs)
+            key += (shared, *[out.strides for out in outputs])
+        identity = tuple(key)
+        plan = self.plans.get(identity)
+        if plan is None:
+            plan = self.planned(arrays, axis, shared, outputs)
+            if len(self.plans) >= MOST_PLANS:
+                self.plans.clear()
+            self.plans[identity] = plan
+        made = (
+            [
+                kind(shape, dtype, gpu.pool.take(math.prod(shape) * 4), strides)
+                for shape, dtype, strides in plan.outputs
+            ]
+            if outputs is None
+            else list(outputs)
+        )
+        taken = [arrays[k] for k in self.used]
+        words = [*plan.words, *[x.offset for x in taken], *[x.offset for x in made]]
+        scalars = self.kernel.scalars
+        words += [number_word(numbers[k], scalars[k]) for k in self.numbers]
+        words += plan.constants
+        inside = [k for k, _ in shared]
+        gpu.run(
+            plan.program,
+            [*[arrays[k] for k in self.used if k not in inside], *made],
+            words,
+            plan.groups,
+        )
+        return made
+
+    def shared(
+        self, arrays: Sequence[Array], outputs: Sequence[Array]
+    ) -> tuple[tuple[int, int], ...]:
+        """Which inputs are in an output's memory, and so are overwritten."""
+        return tuple(
+            (k, n)
+            for k in self.used
+            for n, out in enumerate(outputs)
+            if arrays[k].memory is out.memory
+        )
+
+    def with_numbers(
+        self, known: tuple[int, ...], arrays: Sequence[Array], axis: Ints | None, numbers: Any
+    ) -> list[Array]:
+        """The same with numbers in the place of arrays that have one number only."""
+        found = self.variants.get(known)
+        if found is None:
+            start = max(self.numbers, default=-1) + 1
+            sources = self.kernel.sources
+            changes = {sources[k]: number(start + n, sources[k].type) for n, k in enumerate(known)}
+            rest = [k for k in range(len(arrays)) if k not in known]
+            for n, k in enumerate(rest):
+                source = self.kernel.sources.get(k)
+                if source is not None and n != k:
+                    changes[source] = source_at(source, n)
+            kernel = Kernel(substituted(self.kernel.outputs, changes))
+            found = self.variants[known] = type(self)(kernel), start
+        launcher, start = found
+        shape = broadcast_shape([x.shape for x in arrays])
+        rest = [x for k, x in enumerate(arrays) if k not in known]
+        if axis is not None or not rest or broadcast_shape([x.shape for x in rest]) != shape:
+            solid = [x if x.number is None else solidified(x) for x in arrays]
+            return self.launched(solid, axis, numbers, None)
+        given = [*numbers, *[0] * (start - len(numbers)), *[arrays[k].number for k in known]]
+        return launcher.launched(rest, axis, given, None)
+
+    def planned(
+        self, arrays: Sequence[Array], axis: Ints | None, shared: tuple, outputs: Any
+    ) -> Plan:
+        own = None if outputs is None else [out.strides for out in outputs]
+        if self.kernel.reduces:
+            return self.reduced(arrays, axis or (), shared, own)
+        return self.mapped(arrays, shared, own)
+
+    def mapped(self, arrays: Sequence[Array], shared: tuple, given: list[Ints] | None) -> Plan:
+        shape = broadcast_shape([x.shape for x in arrays])
+        steps = [steps_in(x, shape) for x in arrays]
+        order = axis_order(shape, steps)
+        strides = given or [laid_out(shape, order)] * len(self.dtypes)
+        own = [*(steps[k] for k in self.used), *strides]
+        axes = merged([shape[k] for k in order], [[s[k] for k in order] for s in own])
+        size = math.prod(shape)
+        flat = len(axes.sizes) < 2 and all(not s or s[0] == 1 for s in axes.steps)
+        groups = min(-(-size // WIDTH), MOST_GROUPS)
+        words = [size, groups * WIDTH]
+        if not flat:
+            words += axes.sizes
+            words += [s for steps in axes.steps for s in steps]
+        layout = Layout(outer=len(axes.sizes), flat=flat, shared=shared)
+        if flat:
+            layout = Layout(flat=True, shared=shared)
+        program, constants = program_of(self.kernel, layout, WIDTH)
+        outputs = [(shape, dtype, own) for dtype, own in zip(self.dtypes, strides, strict=True)]
+        return Plan(program, words, constants, groups, outputs)
+
+    def reduced(
+        self, arrays: Sequence[Array], axis: Ints, shared: tuple, given: list[Ints] | None
+    ) -> Plan:
+        taken = [arrays[k] for k in self.used]
+        varies = [self.kernel.sources[k].varies for k in self.used]
+        shape = broadcast_shape([x.shape for x, full in zip(taken, varies, strict=True) if full])
+        small = tuple([1 if k in axis else n for k, n in enumerate(shape)])
+        own = [out.varies for out in self.kernel.outputs]
+        shapes = [shape if full else small for full in own]
+        strides = given or [contiguous(one) for one in shapes]
+        steps = [
+            *(steps_in(x, shape if full else small) for x, full in zip(taken, varies, strict=True)),
+            *strides,
+        ]
+        full = [*varies, *own]
+        steps = [
+            s if one else [0 if k in axis else n for k, n in enumerate(s)]
+            for s, one in zip(steps, full, strict=True)
+        ]
+        kept = [k for k in range(len(shape)) if k not in axis]
+        outer = merged([shape[k] for k in kept], [[s[k] for k in kept] for s in steps])
+        inner = merged([shape[k] for k in axis], [[s[k] for k in axis] for s in steps])
+        rows, length = math.prod(outer.sizes), math.prod(inner.sizes)
+        first = varies.index(True)
+        beside = bool(outer.sizes) and abs(outer.steps[first][-1]) == 1 and rows >= WIDTH
+        whole = length >= SHORT and not (beside and (length < 1024 or rows >= 16 * WIDE))
+        width = (WIDE if length > 4 * WIDTH else WIDTH) if whole else WIDTH
+        words = [rows, length, *outer.sizes, *inner.sizes]
+        for one, two in zip(outer.steps, inner.steps, strict=True):
+            words += [*one, *two]
+        layout = Layout(len(outer.sizes), len(inner.sizes), False, whole, shared)
+        program, constants = program_of(self.kernel, layout, width)
+        groups = rows if whole else -(-rows // width)
+        outputs = list(zip(shapes, self.dtypes, strides, strict=True))
+        return Plan(program, words, constants, groups, outputs)
+
+
+@functools.cache
+def program_of(kernel: Kernel, layout: Layout, width: int) -> tuple[Program, tuple[float, ...]]:
+    text = render(kernel, layout, width)
+    program = Program(
+        "rows" if kernel.reduces else "elements",
+        text.inputs,
+        text.outputs,
+        text.words,
+        text.body,
+        declarations=text.declarations,
+        workgroup=width,
+    )
+    return program, text.constants
+
+
+def source_at(source: Value, position: int) -> Value:
+    """The same of another array."""
+    return (element if source.op == "element" else row)(position, source.type)
+
+
+def number(position: int, type: Type) -> Value:
+    """A number that stands for the elements of an array: words are never of 16 bits."""
+    return convert(scalar(position, F32), F16) if type == F16 else scalar(position, type)
+
+
+def solidified(x: Array) -> Array:
+    """An array of one number with that number in memory."""
+    memory = x.memory
+    return type(x)(x.shape, x.dtype, memory, (0,) * len(x.shape))
+
+
+def number_word(number: Any, type: Any) -> Any:
+    """A number as it goes into a word; infinite where it is too large."""
+    if type.kind == "f":
+        return float(np.float32(number))
+    if type == BOOL:
+        return int(bool(number))
+    number = int(number) & 0xFFFFFFFF
+    return number - (number >> 31 << 32)
+
+
+def laid_out(shape: Ints, order: list[int]) -> Ints:
+    """The strides of an array without gaps whose axes lie in some order."""
+    strides, step = [0] * len(shape), 1
+    for k in reversed(order):
+        strides[k] = step
+        step *= shape[k]
+    return tuple(strides)
+
+
+@functools.cache
+def copier(dtype: np.dtype) -> Launcher:
+    return Launcher(Kernel((element(0, TYPES[dtype]),)))
+
+
+def contiguous_copy(x: Array) -> Array:
+    """x with its elements one after the other, from the start of its memory."""
+    if x.number is None and x.offset == 0 and x.is_contiguous:
+        return x
+    out = x.gpu.empty(x.shape, x.dtype)
+    copy_into(out, x)
+    return out
+
+
+def copy_into(target: Array, x: Array) -> None:
+    """Copy x, which may broadcast, to the places of another array in memory of its own."""
+    if not target.size:
+        return
+    x = solidified(x) if x.number is not None else x
+    shape = target.shape
+    steps = [steps_in(x, shape), target.strides]
+    axes = merged(shape, steps)
+    size = math.prod(shape)
+    groups = min(-(-size // WIDTH), MOST_GROUPS)
+    kernel = copier(x.dtype).kernel
+    flat = len(axes.sizes) < 2 and all(not s or s[0] == 1 for s in axes.steps)
+    layout = Layout(flat=True) if flat else Layout(outer=len(axes.sizes))
+    program, constants = program_of(kernel, layout, WIDTH)
+    words = [size, groups * WIDTH]
+    if not flat:
+        words += [*axes.sizes, *axes.steps[0], *axes.steps[1]]
+    words += [x.offset, target.offset, *constants]
+    x.gpu.run(program, [x, target], words, groups)

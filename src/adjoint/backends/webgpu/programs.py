@@ -1,0 +1,68 @@
+"""Programs: WGSL text with named arrays and named words.
+
+A program says what it reads, what it writes, which words it is given with each launch, and what one
+invocation does. All the rest of the text is written here.
+
+    Program("double", {"x": "f32"}, {"out": "f32"}, "count", '''
+        let i = group * 64u + lane;
+        if (i < p.count) { out[i] = 2.0 * x[i]; }
+    ''')
+
+In the body `lane` is the number of the invocation in its workgroup, `group` that of the workgroup
+(groups beyond the limit of one dimension go on in the second, so there may be more than were asked
+for), and `p` has the words: u32, unless they say otherwise as `name:i32` or `name:f32`.
+"""
+
+import struct
+from collections.abc import Mapping
+
+FORMATS = {"u32": "i", "i32": "i", "f32": "f"}  # the bits of u32 are those of i32
+
+
+class Program:
+    """What is compiled to a pipeline. It is told from others by identity: make each one once."""
+
+    __slots__ = ("access", "name", "pack", "size", "text", "workgroup")
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Mapping[str, str],
+        outputs: Mapping[str, str],
+        words: str,
+        body: str,
+        *,
+        declarations: str = "",
+        workgroup: int = 64,
+    ) -> None:
+        self.name = name
+        self.workgroup = workgroup
+        self.access = "r" * len(inputs) + "w" * len(outputs)
+        members = [word.partition(":")[::2] for word in words.split() or ["unused"]]
+        types = [type or "u32" for _, type in members]
+        packing = struct.Struct("<" + "".join(FORMATS[type] for type in types))
+        self.pack = packing.pack_into
+        self.size = packing.size
+        lines = ["enable f16;"] if "f16" in (*inputs.values(), *outputs.values()) else []
+        for k, (array, type) in enumerate((*inputs.items(), *outputs.items())):
+            how = "read" if k < len(inputs) else "read_write"
+            lines.append(f"@group(0) @binding({k}) var<storage, {how}> {array}: array<{type}>;")
+        fields = ", ".join(f"{n}: {t}" for (n, _), t in zip(members, types, strict=True))
+        lines += [
+            f"struct Words {{ {fields} }}",
+            "@group(1) @binding(0) var<uniform> p: Words;",
+            declarations,
+            f"@compute @workgroup_size({workgroup})",
+            "fn main(",
+            "    @builtin(local_invocation_index) lane: u32,",
+            "    @builtin(workgroup_id) place: vec3<u32>,",
+            "    @builtin(num_workgroups) places: vec3<u32>,",
+            ") {",
+            "    let group = place.x + place.y * places.x;",
+            body,
+            "}",
+        ]
+        self.text = "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<program {self.name}>"

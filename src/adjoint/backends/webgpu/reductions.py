@@ -1,0 +1,135 @@
+"""Reductions over any axes, and ops along rows, by kernels of the kernel language."""
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from ..._errors import IndexingError
+from ...kernels.language import BOOL, F16, F32, TYPES, Kernel, Type, convert, element, reduce
+from ...kernels.rows import ROWS
+from ..spaces import Ints
+from .arrays import Array
+from .rows import RowLauncher
+from .table import KERNELS, kernel
+
+NO_IDENTITY = ("max", "min", "argmax", "argmin")
+
+
+@functools.cache
+def rows(name: str, *dtypes: np.dtype, **static: Any) -> RowLauncher:
+    return RowLauncher(Kernel(ROWS[name](*(TYPES[dtype] for dtype in dtypes), **static)))
+
+
+@functools.cache
+def reduction(how: str, type: Type, truth: bool = False) -> RowLauncher:
+    """float16 is added up in float32. `truth`: of what is true, rather than of numbers."""
+    x = element(0, type)
+    x = convert(x, BOOL if truth else F32 if type == F16 else type)
+    return RowLauncher(Kernel((convert(reduce(how, x), BOOL if truth else type),)))
+
+
+def positive(axis: Any, rank: int) -> Ints:
+    axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    return tuple(sorted(k % rank for k in axes))
+
+
+def without_axes(x: Array, axis: Ints, keepdims: bool) -> Array:
+    """Axes of length 1 are left out, unless they shall stay."""
+    if keepdims:
+        return x
+    kept = [k for k in range(len(x.shape)) if k not in axis]
+    return x.view(tuple(x.shape[k] for k in kept), tuple(x.strides[k] for k in kept))
+
+
+def entered(name: str, how: str, truth: bool = False) -> None:
+    def call(x: Array, *, axis: Any, keepdims: bool) -> Array:
+        axes = positive(axis, x.ndim)
+        check_length(name, x, axes)
+        if x.dtype.kind == "b" and how in ("sum", "prod"):
+            raise TypeError("numbers are needed")
+        out = reduction(how, TYPES[x.dtype], truth).reduce([x], axes)[0]
+        return without_axes(out, axes, keepdims)
+
+    KERNELS[name] = call
+
+
+def check_length(name: str, x: Array, axes: Ints) -> None:
+    if name in NO_IDENTITY and not math.prod([x.shape[k] for k in axes]):
+        raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+
+
+for name in ("sum", "prod"):
+    entered(name, name)
+for name in ("max", "min"):
+    entered(name, name, False)
+entered("any", "max", True)
+entered("all", "min", True)
+
+
+def entered_argument(name: str) -> None:
+    def call(x: Array, *, axis: Any, keepdims: bool) -> Array:
+        axes = positive(axis, x.ndim)
+        check_length(name, x, axes)
+        return without_axes(rows(name, x.dtype).reduce([x], axes)[0], axes, keepdims)
+
+    KERNELS[name] = call
+
+
+entered_argument("argmax")
+entered_argument("argmin")
+
+
+@kernel
+def logsumexp(x, *, axis, keepdims):
+    axes = positive(axis, x.ndim)
+    return without_axes(rows("logsumexp", x.dtype).reduce([x], axes)[0], axes, keepdims)
+
+
+@kernel
+def softmax(x, *, axis):
+    return rows("softmax", x.dtype).reduce([x], positive(axis, x.ndim))[0]
+
+
+@kernel
+def log_softmax(x, *, axis):
+    return rows("log_softmax", x.dtype).reduce([x], positive(axis, x.ndim))[0]
+
+
+@kernel
+def moments(x, *, axis):
+    return tuple(rows("moments", x.dtype).reduce([x], positive(axis, x.ndim)))
+
+
+@kernel
+def standardize(x, *, axis, eps, center):
+    run = rows("standardize", x.dtype, center=center)
+    return tuple(run.reduce([x], positive(axis, x.ndim), [eps]))
+
+
+@kernel
+def standardize_gradient(dout, dmean, dvar, out, var, *, axis, eps, center):
+    run = rows("standardize_gradient", dout.dtype, center=center)
+    return run.reduce([dout, dmean, dvar, out, var], positive(axis, dout.ndim), [eps])[0]
+
+
+@kernel
+def cross_entropy(x, target, *, axis):
+    run = rows("cross_entropy", x.dtype, target.dtype)
+    losses, wrong = run.reduce([x, target], positive(axis, x.ndim))
+    x.gpu.status.report(wrong, not_a_class, x.shape[axis])
+    return losses
+
+
+def not_a_class(classes: int, target: int, found: int) -> IndexingError:
+    return IndexingError(
+        f"cross_entropy: class indices from 0 to {classes - 1} are needed; target number {target}, "
+        "counted along all axes, is none. The loss was NaN"
+    )
+
+
+def cross_entropy_gradient(g: Array, x: Array, target: Array, axis: int) -> Array:
+    """What the rule of cross_entropy says of x, in one launch."""
+    run = rows("cross_entropy_gradient", x.dtype, target.dtype)
+    return run.reduce([g, x, target], positive(axis, x.ndim))[0]

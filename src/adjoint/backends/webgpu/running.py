@@ -1,0 +1,271 @@
+"""What runs along an axis: sums, products, and recurrences.
+
+Each is a scan of states that join: the state of some elements and that of those after them make the
+state of all. A workgroup takes some rows side by side, and walks along them in chunks: each
+invocation joins a few elements, these are joined across the workgroup, and what is before an
+invocation's elements then goes through them. A long row is cut into parts, for more workgroups and
+fewer roundings: a first pass finds the state of each part, a short one what is before each.
+"""
+
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .arrays import WGSL, Array
+from .maps import contiguous_copy
+from .programs import Program
+from .table import kernel
+
+LANES = 256  # invocations of a workgroup
+EACH = 8  # elements that one of them takes at a time
+SIDE = 32  # rows side by side, from which on their elements are read together
+BUSY = 128  # workgroups that are enough for a GPU
+MOST_CHUNKS = 64  # of a part: more would be added one after the other
+MOST_STEPS = 512  # the same where nothing is joined, only one step made after the other
+STATE_SIZE = 4  # words of the largest state
+
+
+class Scan(NamedTuple):
+    """A state's text: its fields, that of nothing, of one element, two joined, and what comes out.
+
+    `stepwise`: an element is joined to what is before it, not to the elements between them.
+    """
+
+    inputs: str
+    fields: str
+    empty: str
+    item: str
+    join: str
+    value: str
+    stepwise: bool = False
+
+
+def plain(operation: str, start: str) -> Scan:
+    """The state is a number."""
+    return Scan(
+        "x",
+        "total: T",
+        f"State({start})",
+        "State(T(x[at]))",
+        f"return State(a.total {operation} b.total);",
+        "s.total",
+    )
+
+
+# Products of floats overflow in part where the whole doesn't, so a factor's power of 2 is separate.
+# Numbers below the normal ones are taken by their bits: a device may take them for 0.
+FACTOR = """
+fn factor(x: f32, power: i32) -> Factor {
+    let bits = bitcast<u32>(x);
+    let exponent = (bits >> 23u) & 0xffu;
+    if (exponent == 0xffu || (bits & 0x7fffffffu) == 0u) { return Factor(x, 0); }
+    if (exponent == 0u) {
+        let size = bitcast<u32>(f32(bits & 0x7fffffu));
+        return normal(bitcast<f32>(size | (bits & 0x80000000u)), power - 149);
+    }
+    return normal(x, power);
+}
+fn normal(x: f32, power: i32) -> Factor {
+    let bits = bitcast<u32>(x);
+    if ((bits & 0x7fffffffu) == 0u) { return Factor(x, 0); }
+    let total = power + i32((bits >> 23u) & 0xffu) - 127;
+    return Factor(bitcast<f32>((bits & 0x807fffffu) | 0x3f800000u), clamp(total, -LARGE, LARGE));
+}
+const LARGE = 0x10000000;
+struct Factor { x: f32, power: i32 }
+fn times(a: Factor, b: Factor) -> Factor { return factor(a.x * b.x, a.power + b.power); }
+fn number(a: Factor) -> f32 {
+    let first = clamp(a.power, -126, 127);
+    let second = clamp(a.power - first, -126, 127);
+    return a.x * bitcast<f32>(u32(first + 127) << 23u) * bitcast<f32>(u32(second + 127) << 23u);
+}
+"""
+PRODUCT = Scan(
+    "x",
+    "product: Factor",
+    "State(Factor(1.0, 0))",
+    "State(factor(f32(x[at]), 0))",
+    "return State(times(a.product, b.product));",
+    "number(s.product)",
+)
+# slope * before + term, of everything before. A slope of 0 starts anew, also after an infinity.
+RECURRENCE = Scan(
+    "a b",
+    "some: u32, slope: Factor, term: f32",
+    "State(0u, Factor(1.0, 0), 0.0)",
+    "State(1u, factor(f32(a[at]), 0), f32(b[at]))",
+    """
+    if (a.some == 0u || b.slope.x == 0.0) { return b; }
+    if (b.some == 0u) { return a; }
+    let term = number(times(b.slope, factor(a.term, 0))) + b.term;
+    return State(1u, times(a.slope, b.slope), term);""",
+    "s.term",
+    stepwise=True,
+)
+
+
+@kernel
+def cumulative_sum(x: Array, *, axis: int, reverse: bool) -> Array:
+    return scanned("sum", [x], axis, reverse)
+
+
+@kernel
+def cumulative_prod(x: Array, *, axis: int, reverse: bool) -> Array:
+    return scanned("prod", [x], axis, reverse)
+
+
+@kernel
+def recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
+    return scanned("recurrence", [a, b], axis, reverse)
+
+
+def scanned(name: str, arrays: list[Array], axis: int, reverse: bool) -> Array:
+    """The arrays have one shape and dtype."""
+    arrays = [contiguous_copy(x) for x in arrays]
+    first = arrays[0]
+    gpu, shape, kind = first.gpu, first.shape, (name, first.dtype)
+    out = gpu.empty(shape, first.dtype)
+    if not out.size:
+        return out
+    length, inner = shape[axis], math.prod(shape[axis + 1 :])
+    rows = out.size // length
+    width, parts, chunks = layout(rows, inner, length, scan_of(*kind).stepwise)
+    words = [rows, inner, length, width, parts, chunks, reverse]
+    groups = -(-rows // width) * parts
+    before = first  # nothing is read from it if a row is one part
+    if parts > 1:
+        before = gpu.empty((rows, parts, STATE_SIZE), np.dtype("u4"))
+        gpu.run(program(*kind, "totals"), [*arrays, before], words, groups)
+        gpu.run(program(*kind, "before"), [before], words, -(-rows // LANES))
+    gpu.run(program(*kind, "out"), [*arrays, before, out], words, groups)
+    return out
+
+
+def layout(rows: int, inner: int, length: int, stepwise: bool) -> tuple[int, int, int]:
+    """How many rows a workgroup takes, how many parts a row has, and a part chunks."""
+    if stepwise:
+        width = min(LANES, power_of_two(rows))
+    else:
+        fitting = LANES * EACH // power_of_two(length)  # an invocation for each few elements
+        width = max(1, min(fitting, LANES), min(SIDE, power_of_two(inner)))
+        width = min(width, power_of_two(rows))
+    chunks = -(-length // (LANES // width * EACH))
+    if width == LANES:
+        parts = -(-chunks // MOST_STEPS)
+    else:
+        wanted = -(-BUSY // -(-rows // width))
+        parts = max(-(-chunks // MOST_CHUNKS), min(wanted, chunks // 4), 1)
+    chunks = -(-chunks // parts)
+    return width, parts, chunks
+
+
+def power_of_two(n: int) -> int:
+    """The least one that isn't below n."""
+    return 1 << (n - 1).bit_length()
+
+
+def scan_of(name: str, dtype: np.dtype) -> Scan:
+    if name == "recurrence":
+        return RECURRENCE
+    if name == "sum":
+        return plain("|", "0u") if dtype.kind == "b" else plain("+", "T(0)")
+    if dtype.kind == "f":
+        return PRODUCT
+    return plain("&", "1u") if dtype.kind == "b" else plain("*", "T(1)")
+
+
+@functools.cache
+def program(name: str, dtype: np.dtype, task: str) -> Program:
+    """`task`: find the "totals" of parts, what is "before" each of them, or the "out"put."""
+    scan, stored = scan_of(name, dtype), WGSL[dtype]
+    inputs = {} if task == "before" else dict.fromkeys(scan.inputs.split(), stored)
+    outputs = {"out": stored} if task == "out" else {"totals": "State"}
+    if task == "out":
+        inputs["before"] = "State"
+    item = "" if task == "before" else f"fn item(at: u32) -> State {{ return {scan.item}; }}"
+    declarations = f"""
+alias T = {"f32" if stored == "f16" else stored};
+struct State {{ {scan.fields} }}
+fn empty() -> State {{ return {scan.empty}; }}
+fn join(a: State, b: State) -> State {{ {scan.join} }}
+fn value(s: State) -> {stored} {{ return {stored}({scan.value}); }}
+fn along(k: u32) -> u32 {{ return select(k, p.length - 1u - k, p.reverse != 0u) * p.inner; }}
+{item}
+{FACTOR if "Factor" in scan.fields else ""}
+var<workgroup> states: array<State, {LANES}>;"""
+    return Program(
+        f"running {name}, {task}",
+        inputs,
+        outputs,
+        "rows inner length width parts chunks reverse",
+        BEFORE if task == "before" else walking(scan, task),
+        declarations=declarations,
+        workgroup=LANES,
+    )
+
+
+BEFORE = f"""
+    let row = group * {LANES}u + lane;
+    if (row >= p.rows) {{ return; }}
+    var done = empty();
+    for (var part = 0u; part < p.parts; part++) {{
+        let own = totals[part * p.rows + row];
+        totals[part * p.rows + row] = done;
+        done = join(done, own);
+    }}"""
+
+
+def walking(scan: Scan, task: str) -> str:
+    """The text of a workgroup's walk along its rows."""
+    return f"""
+    let slots = {LANES}u / p.width;
+    let slot = lane / p.width;
+    let column = lane % p.width;
+    let last_lane = {LANES}u - p.width + column;
+    let part = group % p.parts;
+    let row = group / p.parts * p.width + column;
+    let start = row / p.inner * p.inner * p.length + row % p.inner;
+    let end = select(0u, p.length, row < p.rows);
+    var done = empty();
+    {"" if task == "totals" else FROM_BEFORE}
+    for (var chunk = 0u; chunk < p.chunks; chunk++) {{
+        let first = ((part * p.chunks + chunk) * slots + slot) * {EACH}u;
+        let last = min(first + {EACH}u, end);
+        var own = empty();
+        if ({"true" if task == "totals" else "slots > 1u"}) {{
+            for (var k = first; k < last; k++) {{ own = join(own, item(start + along(k))); }}
+            states[lane] = own;
+            workgroupBarrier();
+            for (var d = p.width; d < {LANES}u; d *= 2u) {{
+                if (lane >= d) {{ own = join(states[lane - d], own); }}
+                workgroupBarrier();
+                states[lane] = own;
+                workgroupBarrier();
+            }}
+        }}
+        {"done = join(done, states[last_lane]);" if task == "totals" else through(scan.stepwise)}
+        workgroupBarrier();
+    }}
+    {TO_TOTALS if task == "totals" else ""}"""
+
+
+FROM_BEFORE = "if (p.parts > 1u && row < p.rows) { done = before[part * p.rows + row]; }"
+TO_TOTALS = "if (slot == 0u && row < p.rows) { totals[part * p.rows + row] = done; }"
+
+
+def through(stepwise: bool) -> str:
+    """The text that takes what is before an invocation's elements through them."""
+    now = "now" if stepwise else "join(done, now)"
+    return f"""
+        if (slot > 0u) {{ done = join(done, states[lane - p.width]); }}
+        var now = {"done" if stepwise else "empty()"};
+        for (var k = first; k < last; k++) {{
+            now = join(now, item(start + along(k)));
+            out[start + along(k)] = value({now});
+        }}
+        workgroupBarrier();
+        states[lane] = {now};
+        workgroupBarrier();
+        done = states[last_lane];"""

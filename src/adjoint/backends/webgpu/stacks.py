@@ -1,0 +1,61 @@
+"""Matrices in the last two axes, as programs of linear algebra take them: arrays of three axes,
+matrices, rows, columns, with any strides. A program knows each by four words."""
+
+import math
+
+from .arrays import Array
+from .maps import contiguous_copy, solidified
+
+
+def steps(*names: str) -> str:
+    """The words of arrays, in a program."""
+    return " ".join(f"{name}_start {name}_step {name}_row {name}_column" for name in names)
+
+
+def layout(*arrays: Array) -> list[int]:
+    """What the words are of arrays of three axes."""
+    return [word for x in arrays for word in (x.offset, *x.strides)]
+
+
+def place(name: str, matrix: str, row: str, column: str) -> str:
+    """Where an element is, in a program. Steps may be negative: u32 wraps around."""
+    return (
+        f"p.{name}_start + ({matrix}) * p.{name}_step + ({row}) * p.{name}_row"
+        f" + ({column}) * p.{name}_column"
+    )
+
+
+def stacked(x: Array) -> Array:
+    """A view with three axes, of a copy if need be."""
+    x = x if x.number is None else solidified(x)
+    step = None
+    for n, stride in zip(reversed(x.shape[:-2]), reversed(x.strides[:-2]), strict=True):
+        if n == 1:
+            continue
+        if step is not None and stride != step[0] * step[1]:
+            x, step = contiguous_copy(x), (1, x.shape[-2] * x.shape[-1])
+            break
+        step = (n, stride) if step is None else (n * step[0], step[1])
+    count = math.prod(x.shape[:-2])
+    shape = (count, *x.shape[-2:])
+    return x.view(shape, (step[1] if step else 0, *x.strides[-2:]))
+
+
+def turned(x: Array) -> Array:
+    """The transposed matrices."""
+    *batch, rows, columns = x.shape
+    *steps, down, across = x.strides
+    return x.view((*batch, columns, rows), (*steps, across, down))
+
+
+def part(x: Array, top: int, bottom: int, left: int, right: int) -> Array:
+    """Some rows and columns of matrices, in three axes."""
+    step, down, across = x.strides
+    offset = x.offset + top * down + left * across
+    return x.view((x.shape[0], bottom - top, right - left), (step, down, across), offset)
+
+
+def upside_down(x: Array) -> Array:
+    """With the last row first."""
+    step, down, across = x.strides
+    return x.view(x.shape, (step, -down, across), x.offset + (x.shape[1] - 1) * down)

@@ -1,0 +1,124 @@
+"""What was wrong with data on the device, where nobody waits for it: it is raised at the next read.
+
+A program that meets, say, a singular matrix writes NaNs in its place, and what it found into an
+array with a word for each matrix: 0 if all is well. The array is reported here, on the device: the
+first word that isn't 0 is kept, and its position.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..._errors import ArgumentError, IndexingError
+from .arrays import Array, Ints
+from .programs import Program
+
+WORD = np.dtype("u4")
+MOST = 64  # kinds of complaints between two looks
+FIRST = 4  # words before theirs
+SIZE = FIRST + 2 * MOST
+
+REPORT = Program(
+    "report",
+    {"found": "u32"},
+    {"status": "u32", "first": "u32"},
+    "count place",
+    """
+    if (lane == 0u) { atomicStore(&left, 0u); }
+    workgroupBarrier();
+    for (var i = lane; i < p.count; i += 256u) {
+        if (found[i] != 0u) {
+            atomicMax(&left, p.count - i);
+            break;
+        }
+    }
+    workgroupBarrier();
+    if (lane == 0u && group == 0u) {
+        let rest = atomicLoad(&left);
+        first[0] = 0u;
+        if (rest != 0u) {
+            let i = p.count - rest;
+            first[0] = found[i];
+            if (status[2u * p.place] == 0u) {
+                status[2u * p.place] = i + 1u;
+                status[2u * p.place + 1u] = found[i];
+            }
+        }
+    }
+    """,
+    declarations="var<workgroup> left: atomic<u32>;  // from the first that isn't 0 to the end",
+    workgroup=256,
+)
+
+
+class Status:
+    """What was found since the last look. The first words say how often an index was out of range,
+    the first that was, the length of its axis, and whether it has no sign; then come two for each
+    complaint: the number of the first matrix that has it, counted from 1, and what was found there.
+
+    `is_due`: something was launched that may have found something.
+    """
+
+    def __init__(self, gpu: Any) -> None:
+        self.gpu = gpu
+        self.is_due = False
+        self.complaints: dict[tuple, int] = {}  # what makes the error -> where its words are
+        self._array: Array | None = None
+
+    @property
+    def array(self) -> Array:
+        array = self._array
+        if array is None:
+            made: Array = self.gpu.Array((SIZE,), WORD, self.gpu.uploaded(np.zeros(SIZE, WORD)))
+            array = self._array = made
+        return array
+
+    def for_indices(self, due: bool = True) -> Array:
+        """The words for a program that looks whether indices are in range, if `due`."""
+        self.is_due |= due
+        return self.array
+
+    def report(self, found: Array, describe: Callable[..., Exception], *args: Any) -> Array:
+        """Raise `describe(*args, index, word)` at the next look, if there is a word that isn't 0.
+
+        Returns the first such word, or 0, as an array of one element.
+        """
+        gpu = self.gpu
+        first = gpu.empty((1,), WORD)
+        with gpu.lock:
+            complaint = (describe, *args)
+            if complaint not in self.complaints and len(self.complaints) == MOST:
+                gpu.read(self.array)  # which looks
+            place = self.complaints.setdefault(complaint, len(self.complaints))
+            self.is_due = True
+            gpu.run(REPORT, [found, self.array, first], [found.size, FIRST // 2 + place], 1)
+        return first
+
+    def examine(self, words: np.ndarray) -> None:
+        """Look at the words, as they were read: raise the earliest complaint."""
+        complaints, self.complaints, self.is_due = list(self.complaints), {}, False
+        failed = np.flatnonzero(words[FIRST::2])
+        if not words[0] and not len(failed):
+            return
+        handle = self.array.memory.buffer.handle
+        self.gpu.queue.write_buffer(handle, 0, np.zeros(SIZE, WORD))
+        if words[0]:
+            index, length, unsigned = words[1:4].tolist()
+            index -= 0 if unsigned else index >> 31 << 32
+            raise IndexingError(
+                f"an index given to {self.gpu.name} was out of range: {index} for an axis of "
+                f"length {length}. It is found out now, as data is read: a device computes while "
+                "the program goes on. What came of it since data was last read is wrong"
+            )
+        describe, *args = complaints[failed[0]]
+        index, word = words[FIRST + 2 * failed[0] :][:2].tolist()
+        raise describe(*args, index - 1, word)
+
+
+def refusal(name: str, shape: Ints, index: int, complaint: str) -> ArgumentError:
+    """The error of one matrix, the index-th, in an array of a shape; found after the call."""
+    batch = shape[:-2]
+    place = tuple(map(int, np.unravel_index(index, batch)))
+    which = f"matrix {place} in a tensor" if batch else "the matrix"
+    return ArgumentError(f"{name}: {which} of shape {shape} {complaint}")

@@ -1,0 +1,15 @@
+"""The table of the ops that WGSL programs compute: op name -> function on arrays.
+
+Inputs by position, attributes by keyword, as in the CPU's table. Creators have no inputs: they get
+the device first.
+"""
+
+from collections.abc import Callable
+
+KERNELS: dict[str, Callable] = {}
+
+
+def kernel(function: Callable) -> Callable:
+    """Enter a function into the table; a trailing underscore keeps a builtin's name free."""
+    KERNELS[function.__name__.rstrip("_")] = function
+    return function

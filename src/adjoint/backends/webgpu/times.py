@@ -1,0 +1,66 @@
+"""How long the GPU takes for each program, by its own clock: see `ad.launch_times`."""
+
+from collections import defaultdict
+from typing import Any
+
+from ..._errors import DeviceError
+from .programs import Program
+
+MOST = 256  # launches of one submission
+
+
+class Times:
+    """Each launch gets a compute pass of its own, which writes two times. It shows the programs,
+    the one that took longest first."""
+
+    def __init__(self, device: Any) -> None:
+        if "timestamp-query" not in device.features:
+            raise DeviceError(f"{device.name}: this adapter has no timestamp-query, so no times")
+        self.device = device
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.launches: dict[str, int] = defaultdict(int)
+        self.pending: list[str] = []
+        usage = device.library.BufferUsage
+        self.queries = device.handle.create_query_set(type="timestamp", count=2 * MOST)
+        self.buffer = device.handle.create_buffer(
+            size=16 * MOST, usage=usage.QUERY_RESOLVE | usage.COPY_SRC
+        )
+
+    def __enter__(self) -> "Times":
+        self.device.submit()
+        self.device.times = self
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.device.submit()
+        self.device.times = None
+
+    def of_launch(self, program: Program) -> dict[str, Any]:
+        """Where the compute pass of a launch writes its times."""
+        place = 2 * len(self.pending)
+        self.pending.append(program.name)
+        return {
+            "query_set": self.queries,
+            "beginning_of_pass_write_index": place,
+            "end_of_pass_write_index": place + 1,
+        }
+
+    def resolve(self, encoder: Any) -> None:
+        if self.pending:
+            encoder.resolve_query_set(self.queries, 0, 2 * len(self.pending), self.buffer, 0)
+
+    def collect(self) -> None:
+        """Add up what a submission took."""
+        if not self.pending:
+            return
+        data = self.device.queue.read_buffer(self.buffer, 0, 16 * len(self.pending)).cast("Q")
+        for k, name in enumerate(self.pending):
+            self.seconds[name] += (data[2 * k + 1] - data[2 * k]) * 1e-9
+            self.launches[name] += 1
+        self.pending = []
+
+    def __str__(self) -> str:
+        rows = sorted(self.seconds.items(), key=lambda row: -row[1])
+        lines = [f"{'program':28} {'launches':>9} {'ms':>10}"]
+        lines += [f"{n:28} {self.launches[n]:9} {seconds * 1e3:10.3f}" for n, seconds in rows]
+        return "\n".join(lines)
