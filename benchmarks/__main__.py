@@ -6,7 +6,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import accuracy, chain, checkpointing, importing, kernels, parallel, peers, transforms
+from . import (
+    accuracy,
+    chain,
+    checkpointing,
+    importing,
+    kernels,
+    parallel,
+    peers,
+    transforms,
+    webgpu,
+    webgpu_matmul,
+)
 from ._common import Report
 from ._documents import put_into
 
@@ -19,6 +30,8 @@ PARTS: dict[str, Callable[[int], Report]] = {
     "parallel": parallel.run,
     "transforms": transforms.run,
     "importing": importing.run,
+    "webgpu": webgpu.run,
+    "webgpu_matmul": webgpu_matmul.run,
 }
 
 

@@ -48,7 +48,7 @@ def load_digits(device: str) -> tuple[Digits, Digits]:
     """Digits to train with and digits to test with: the same ones in every run."""
     with np.load(Path(__file__).with_name("digits.npz")) as data:
         images = data["images"].astype(np.float32)[:, None] / 16
-        labels = data["labels"].astype(np.int64)
+        labels = data["labels"].astype(np.int32)  # GPUs have no int64
     order = np.random.default_rng(0).permutation(len(images))
 
     def select(chosen: np.ndarray) -> Digits:

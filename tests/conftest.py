@@ -1,10 +1,38 @@
-"""Doctests of the package run with the rest, with `ad` in scope."""
+"""Doctests of the package run with the rest, with `ad` in scope. GPU tests need a GPU."""
+
+import functools
+import os
 
 import pytest
+import swiftshader as driver
 
 import adjoint
+from adjoint._devices import devices
 
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     adjoint.random.seed(0)
+
+
+@functools.cache
+def why_no_gpu() -> str | None:
+    return next(device.why_not for device in devices() if device.name == "webgpu")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests marked `webgpu` are skipped where no GPU can be used. Where CI is set they fail."""
+    if item.get_closest_marker("webgpu") is None or why_no_gpu() is None:
+        return
+    if os.environ.get("CI"):
+        pytest.fail(f"CI is set, so GPU tests must run, but {why_no_gpu()}", pytrace=False)
+    pytest.skip(f"no GPU: {why_no_gpu()}")
+
+
+@pytest.fixture(scope="session")
+def swiftshader() -> dict[str, str]:
+    """The environment of a process whose GPU is SwiftShader."""
+    environment = driver.environment()
+    if environment is None:
+        pytest.skip(driver.WHERE)
+    return environment

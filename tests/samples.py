@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint import primitives
+from adjoint import backends, get_default_device, primitives
 from adjoint.op import Op
 
 MODULES = [
@@ -28,6 +28,12 @@ CALLS: dict[str, Callable] = {
     if hasattr(call, "op")
 }
 OPS: dict[str, Op] = {name: call.op for name, call in CALLS.items()}
+
+
+def widest(kind: str) -> np.dtype:
+    """The dtype of a kind with the most bits, on the device that tests run on."""
+    return backends.widest(get_default_device(), kind)
+
 
 Array = np.ndarray
 Domain = Callable[[np.random.Generator, tuple[int, ...]], Array]
@@ -235,9 +241,7 @@ sample(
     ((0,), (), ()),
     domains=(real, lambda rng, s: -1 + 0.1 * real(rng, s), lambda rng, s: 1 + 0.1 * real(rng, s)),
 )
-sample(
-    "cast", lambda x: CALLS["cast"](x, dtype=np.dtype("f8")), lambda x: x.astype("f8"), ((2, 3),)
-)
+sample("cast", lambda x: CALLS["cast"](x, dtype=widest("f")), lambda x: x.astype("f8"), ((2, 3),))
 
 for axis, keepdims in product(((0,), (1,), (0, 2), ()), (False, True)):
     sample(
@@ -617,20 +621,22 @@ for convolution in CONVOLUTIONS:
 
 sample(
     "full",
-    lambda: CALLS["full"](shape=(2, 3), value=7.0, dtype=np.dtype("f8"), device="cpu"),
+    lambda: CALLS["full"](shape=(2, 3), value=7.0, dtype=widest("f"), device=get_default_device()),
     lambda: np.full((2, 3), 7.0),
     (),
 )
 sample(
     "arange",
-    lambda: CALLS["arange"](start=1, stop=8, step=3, dtype=np.dtype("i8"), device="cpu"),
+    lambda: CALLS["arange"](
+        start=1, stop=8, step=3, dtype=widest("i"), device=get_default_device()
+    ),
     lambda: np.arange(1, 8, 3),
     (),
 )
 sample(
     "linspace",
     lambda: CALLS["linspace"](
-        start=1, stop=8, num=4, endpoint=False, dtype=np.dtype("f8"), device="cpu"
+        start=1, stop=8, num=4, endpoint=False, dtype=widest("f"), device=get_default_device()
     ),
     lambda: np.linspace(1, 8, 4, endpoint=False),
     (),
@@ -653,14 +659,14 @@ for transform, shape in (("fft", (2, 3)), ("ifft", (2, 3)), ("irfft", (2, 3)), (
     )
 sample(
     "eye",
-    lambda: CALLS["eye"](rows=2, columns=3, k=1, dtype=np.dtype("f8"), device="cpu"),
+    lambda: CALLS["eye"](rows=2, columns=3, k=1, dtype=widest("f"), device=get_default_device()),
     lambda: np.eye(2, 3, 1),
     (),
 )
 # Known answers of Threefry 2x32 with 20 rounds, published with Random123.
 sample(
     "random_bits",
-    lambda state: CALLS["random_bits"](state, shape=(2,), device="cpu"),
+    lambda state: CALLS["random_bits"](state, shape=(2,), device=get_default_device()),
     lambda state: (
         np.array([0xC4923A9C, 0x483DF7A0], np.uint32),
         np.array([0x13198A2E, 0x03707344, 0x243F6A89, 0x85A308D3], np.uint32),
@@ -669,6 +675,15 @@ sample(
     domains=(
         lambda rng, shape: np.array([0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3], np.uint32),
     ),
+)
+
+sample(
+    "move",
+    lambda x: CALLS["move"](x, device="cpu", source=x.device),
+    lambda x: x,
+    ((2, 3),),
+    ((),),
+    ((0,),),
 )
 
 import samples_linalg as samples_linalg  # noqa: E402

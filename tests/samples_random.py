@@ -5,6 +5,8 @@ import math
 import numpy as np
 from samples import CALLS, Array, positive, sample
 
+from adjoint import get_default_device
+
 WORD = 2**32 - 1
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 
@@ -55,7 +57,7 @@ def log_gammas(state: Array, alpha: Array) -> tuple[Array, Array]:
 
 sample(
     "random_log_gamma",
-    lambda state, alpha: CALLS["random_log_gamma"](state, alpha, device="cpu"),
+    lambda state, alpha: CALLS["random_log_gamma"](state, alpha, device=get_default_device()),
     log_gammas,
     ((4,), (3,)),
     ((4,), (40, 10)),

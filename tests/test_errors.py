@@ -807,16 +807,6 @@ def test_numbers_belong_to_every_device(fake, name):
     np.testing.assert_array_equal(out.numpy(), expected.numpy())
 
 
-def test_moving_between_devices_is_refused_until_there_are_two(fake):
-    for move in (
-        lambda: fake([1.0]).to("cpu"),
-        lambda: ones(1).to("fake"),
-        lambda: ad.asarray(ones(1), device="fake"),
-    ):
-        with pytest.raises(ad.DeviceError, match="isn't possible yet"):
-            move()
-
-
 # The classes.
 
 CLASSES = [x for x in vars(_errors).values() if isinstance(x, type) and x is not AdjointError]

@@ -9,7 +9,7 @@ import adjoint
 ROOT = Path(adjoint.__file__).parent
 LAYERS = (
     ("_errors",),
-    ("_dtypes", "_modes", "_tree"),
+    ("_config", "_dtypes", "_modes", "_tree"),
     ("kernels",),
     ("backends",),
     ("_node",),
@@ -27,7 +27,7 @@ LAYERS = (
     ("_pass",),
     ("_parallel",),
     ("_reverse",),
-    ("autograd", "_trace", "_checkpoint", "_variables", "_runtime"),
+    ("autograd", "_trace", "_checkpoint", "_variables", "_runtime", "_devices"),
     ("_partial", "_examples"),
     ("_batch",),
     ("_transforms",),
@@ -35,6 +35,7 @@ LAYERS = (
     ("random", "linalg", "fft"),
     ("nn", "optim", "testing", "_graphs"),
     ("__init__",),
+    ("__main__",),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 

@@ -1,0 +1,23 @@
+"""SwiftShader, a second driver that computes on the CPU: it comes with Chromium."""
+
+import os
+from pathlib import Path
+
+FILE = "vk_swiftshader_icd.json"
+FOLDERS = ("/usr/lib/chromium", "/usr/lib/chromium-browser")
+WHERE = f"no {FILE} in {' or '.join(FOLDERS)} (package chromium-common), or as ADJOINT_SWIFTSHADER"
+
+
+def driver() -> str | None:
+    """The file that tells of the driver."""
+    places = [os.environ.get("ADJOINT_SWIFTSHADER", ""), *(f"{f}/{FILE}" for f in FOLDERS)]
+    return next((place for place in places if Path(place).is_file()), None)
+
+
+def environment() -> dict[str, str] | None:
+    """The environment of a process that sees no driver but SwiftShader, if that is there."""
+    file = driver()
+    if file is None:
+        return None
+    inherited = {k: v for k, v in os.environ.items() if k != "ADJOINT_ADAPTER"}
+    return inherited | {"VK_DRIVER_FILES": file, "VK_ICD_FILENAMES": file}
