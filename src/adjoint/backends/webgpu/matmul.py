@@ -133,8 +133,6 @@ def planned(kind: str, software: bool, x_layout: tuple, y_layout: tuple) -> Plan
     axes += [(1, 0, 0)] * (MOST_BATCH_AXES - len(axes))
     rows, inner, columns = *x_shape[-2:], y_shape[-1]
     lengths, x_batch, y_batch = zip(*axes, strict=True)
-    if kind == "f16":  # which a program can have arrays of, but not arrays of vectors of
-        x_aligned = y_aligned = False
     x = operand(rows, inner, x_strides[-2:], x_batch, x_aligned)
     y = operand(columns, inner, y_strides[:-3:-1], y_batch, y_aligned)
     shape = (*batch, *([] if row else [rows]), *([] if column else [columns]))

@@ -43,7 +43,8 @@ class Program:
         packing = struct.Struct("<" + "".join(FORMATS[type] for type in types))
         self.pack = packing.pack_into
         self.size = packing.size
-        lines = ["enable f16;"] if "f16" in (*inputs.values(), *outputs.values()) else []
+        types16 = [type for type in (*inputs.values(), *outputs.values()) if "f16" in type]
+        lines = ["enable f16;"] if types16 else []
         for k, (array, type) in enumerate((*inputs.items(), *outputs.items())):
             how = "read" if k < len(inputs) else "read_write"
             lines.append(f"@group(0) @binding({k}) var<storage, {how}> {array}: array<{type}>;")
