@@ -47,6 +47,9 @@ def pow(x: Value, y: Value) -> Value:
     out = power_of_positive(size, y)
     whole = equal(rint(y), y)
     odd = whole & not_equal(rint(y * 0.5), y * 0.5)
+    end = equal(size, 0) | equal(size, math.inf)  # to a power that some GPUs take for 0
+    far = select(equal(size, 0) ^ (y < 0), constant(0, x.type), math.inf)
+    out = select(end & not_equal(y, 0) & equal(y, y), far, out)
     out = select(odd & (bits(x) < 0), -out, out)
     out = select((x < 0) & (x > -math.inf) & ~whole, nan(x.type), out)
     unchanged = equal(size, 1) & equal(absolute(y), math.inf)
