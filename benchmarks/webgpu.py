@@ -115,8 +115,6 @@ def tinygrad_step() -> float:
     labels = Tensor(rng.integers(0, 10, BATCH).astype(np.int32))
     shapes = ((16, 1, 3, 3), (16,), (32, 16, 3, 3), (32,), (128, 10), (10,))
     params = [Tensor(0.1 * rng.standard_normal(s).astype(np.float32)).realize() for s in shapes]
-    for p in params:
-        p.requires_grad = True
     filters1, bias1, filters2, bias2, weight, bias = params
     optimizer = SGD(params, lr=0.05, momentum=0.9)
 

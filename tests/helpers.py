@@ -1,5 +1,7 @@
 """What several test files use."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,17 @@ def close(x: ad.Tensor | None, expected: Any, tolerance: float = 1e-12) -> None:
     """Equal shapes, nearly equal values."""
     assert values(x).shape == np.shape(expected)
     np.testing.assert_allclose(values(x), expected, rtol=tolerance, atol=tolerance)
+
+
+@contextmanager
+def default_device(device: str) -> Iterator[None]:
+    """Within it tensors are made on another device."""
+    before = ad.get_default_device()
+    ad.set_default_device(device)
+    try:
+        yield
+    finally:
+        ad.set_default_device(before)
 
 
 def counting(name: str = "counted") -> tuple[Any, list[tuple[int, ...]]]:

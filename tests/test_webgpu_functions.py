@@ -7,7 +7,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import function_references
@@ -15,6 +14,7 @@ import linalg_cases
 import neural_cases
 import numpy as np
 import pytest
+from helpers import default_device
 from records import ADJOINT, TABLE, as_tuple
 from test_functions import AT_KINKS, EXEMPT
 
@@ -34,16 +34,6 @@ HALF = 3e-3  # the same, of float16
 Array = np.ndarray
 NARROW = {"f": np.float32, "i": np.int32, "u": np.uint32}
 INDICES = {np.dtype("i8"): np.dtype("i4"), np.dtype("u8"): np.dtype("u4")}  # there, and on the GPU
-
-
-@contextmanager
-def default_device(device: str) -> Iterator[None]:
-    before = ad.get_default_device()
-    ad.set_default_device(device)
-    try:
-        yield
-    finally:
-        ad.set_default_device(before)
 
 
 def on(device: str, array: Any, half: bool = False) -> ad.Tensor:

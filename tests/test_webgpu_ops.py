@@ -1,11 +1,11 @@
 """Every record of every op on a GPU, value and gradient, against the CPU in float32."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers import default_device
 from samples import OPS, TABLE, Sample
 
 import adjoint as ad
@@ -24,16 +24,6 @@ LOOSE: dict[str, float] = dict.fromkeys(
 def on(device: str, array: np.ndarray) -> ad.Tensor:
     narrow = {"f": np.float32, "i": np.int32, "u": np.uint32}.get(array.dtype.kind)
     return ad.asarray(array if narrow is None else array.astype(narrow), device=device)
-
-
-@contextmanager
-def default_device(device: str) -> Iterator[None]:
-    before = ad.get_default_device()
-    ad.set_default_device(device)
-    try:
-        yield
-    finally:
-        ad.set_default_device(before)
 
 
 def outputs(result: Any) -> list[ad.Tensor]:

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import os
 import sys
 import textwrap
 
@@ -75,5 +76,16 @@ def limit(name: str, number: int) -> str:
     return f"{what} {number / 1024**unit:.3g} {UNITS[unit]}"
 
 
+def quietly() -> int:
+    """The same, but that whoever reads the output may stop reading."""
+    try:
+        code = main()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(quietly())

@@ -198,7 +198,8 @@ def coerced(op: Op, *inputs: Any, **attrs: Any) -> Any:
     """Apply an op to operands of any kind: convert them, promote their dtypes, check shapes."""
     if mode.word & SYMBOLIC:
         return Expr(op, inputs, attrs)
-    operands = promoted(op, [as_operand(op, k, operand) for k, operand in enumerate(inputs)])
+    beside = next((x for x in inputs if isinstance(x, Tensor)), None)
+    operands = promoted(op, [as_operand(op, k, x, beside) for k, x in enumerate(inputs)])
     if not mode.word & TRACE:  # a trace infers them anyway
         infer_shapes(op, operands, attrs)
     return apply(op, operands, attrs)

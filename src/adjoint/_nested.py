@@ -11,7 +11,7 @@ import numpy as np
 from . import backends
 from ._dtypes import Default, canonical
 from ._errors import ArgumentError, DeviceError, DTypeError, ShapeError
-from ._operands import constant, lift
+from ._operands import constant, placed
 from ._tensor import Tensor, describe
 from ._tree import DiffersError, leaves, map_tree, side_by_side
 
@@ -31,7 +31,8 @@ def as_differentiable(function: str, path: str, x: Any) -> Tensor:
     if isinstance(x, float) and not isinstance(x, np.generic):
         return constant(x, Default.float, backends.Default.device)
     if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f":
-        return lift(canonical(np.array(x)))  # a copy: who gave it may write to it
+        # A copy: who gave it may write to it.
+        return placed(canonical(np.array(x)), backends.Default.device)
     if isinstance(x, Tensor) and x.data.dtype.kind == "f":
         return x
     raise DTypeError(
@@ -108,7 +109,7 @@ def checked_like(function: str, path: str, x: Tensor, y: Any) -> Tensor:
     if type(y) in (int, float):
         y = constant(y, x.data.dtype, x.device)
     elif isinstance(y, (np.ndarray, np.generic)):
-        y = lift(canonical(np.array(y)))
+        y = placed(canonical(np.array(y)), x.device)
     if not isinstance(y, Tensor):
         raise DTypeError(f"{function}: {path} must be a tensor like {describe(x)}, got {y!r}")
     if y.data.shape != x.data.shape or y.data.dtype != x.data.dtype:

@@ -17,10 +17,13 @@ from ._tensor import Tensor, describe, wrap
 casting: list[Callable] = []
 
 
-def as_operand(op: Op, position: int, operand: Any) -> Any:
-    """A tensor or a Python scalar, or None for an optional input."""
+def as_operand(op: Op, position: int, operand: Any, beside: Tensor | None = None) -> Any:
+    """A tensor or a Python scalar, or None for an optional input. `beside`: the first tensor; on a
+    device that may not have their dtypes, NumPy's scalars are Python's."""
     if isinstance(operand, Tensor) or type(operand) in SCALAR_RANK:
         return operand
+    if isinstance(operand, np.generic) and beside is not None and beside.device != "cpu":
+        return operand.item()
     if isinstance(operand, (np.ndarray, np.generic)):
         return placed(canonical(np.asarray(operand)), backends.Default.device)
     if operand is None and op.input_name(position) in op.optional:
@@ -112,7 +115,10 @@ def placed_indices(array: np.ndarray, device: str) -> Tensor:
     """Indices on a device, in a dtype that it has: as they are places in an array, none is lost."""
     widest = backends.widest(device, "i")
     fits = array.dtype.kind == "b" or widest == backends.WIDEST["i"]
-    return placed(array if fits else array.astype(widest), device)
+    if fits:
+        return placed(array, device)
+    limits = np.iinfo(widest)  # what is beyond them is out of range, and stays so
+    return placed(np.clip(array, limits.min, limits.max).astype(widest), device)
 
 
 def lift(data: Any) -> Tensor:

@@ -14,10 +14,16 @@ import numpy as np
 from .._errors import DeviceError
 
 MODULES = {"cpu": ".cpu", "webgpu": ".webgpu"}
+BUILT_IN = frozenset(MODULES)  # others may come and go
 
 
 class Backend(Protocol):
-    """What a backend module offers."""
+    """What a backend offers, a module or an object.
+
+    It may have more, and is used without it: FLOATS and INTEGERS, Python's numbers as kernels take
+    them; WIDEST, its widest dtypes; LEAST, ADDERS, BACKWARD and `launcher(kernel)`, for rules that
+    run as kernels.
+    """
 
     DEVICE: str
     Array: type
@@ -98,6 +104,6 @@ def loaded(device: str) -> Backend:
     INTEGERS[opened.Array] = getattr(opened, "INTEGERS", {})
     if hasattr(opened, "LEAST"):
         LEAST[opened.Array] = opened.LEAST
-    if name in ("cpu", "webgpu"):
+    if name in BUILT_IN:
         _by_name[device] = opened
     return opened

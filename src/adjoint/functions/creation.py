@@ -50,6 +50,8 @@ def asarray(
     if has_tensors(obj):
         return from_tensor(stacked(obj), dtype, device, None, requires_grad)
     device = device or backends.Default.device
+    if copy is False and backends.backend(device).Array is not np.ndarray:
+        raise ArgumentError(f"asarray: memory can't be shared with {device}; leave copy=False out")
     array = host_array(obj, None if dtype is None else as_numpy(dtype), copy, device)
     data = backends.backend(device).from_numpy(array)
     return ask_for_grad(lift(data), requires_grad)

@@ -48,6 +48,8 @@ class NamespaceInfo:
         there = known_device(device)
         integer = FROM_NUMPY[backends.widest(there, "i")]
         kinds = {"real floating": float, "complex floating": complex}
+        if backends.widest(there, "f") != backends.WIDEST["f"]:
+            del kinds["complex floating"]  # which are twice as wide
         dtypes = {kind: FROM_NUMPY[as_numpy(number)] for kind, number in kinds.items()}
         return {**dtypes, "integral": integer, "indexing": integer}
 

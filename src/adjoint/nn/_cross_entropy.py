@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from .._dtypes import canonical
 from .._errors import ArgumentError, DTypeError, IndexingError, ShapeError
-from .._operands import is_at_hand
+from .._operands import is_at_hand, placed_indices
 from .._tensor import Tensor
 from ..functions._arguments import as_number, as_real, as_tensor
 from ..functions.elementwise import astype
@@ -83,7 +86,10 @@ def nll_loss(
 def scores(function: str, x: Any, target: Any, reduction: str) -> tuple[Tensor, Tensor, int]:
     """The scores and targets, and the axis of the classes."""
     check_reduction(function, reduction)
-    x, target = as_reals(function, x), as_tensor(function, target)
+    x = as_reals(function, x)
+    if isinstance(target, np.ndarray) and target.dtype.kind in "iu":
+        target = placed_indices(canonical(target), x.device)
+    target = as_tensor(function, target)
     if x.ndim == 0:
         raise ShapeError(f"{function}: scores (N, C, ...) or (C,) are needed, got a 0-d tensor")
     return x, target, 0 if x.ndim == 1 else 1

@@ -74,13 +74,16 @@ def is_launched(rule: Rule, slot: Slot, numbers: Sequence[Number]) -> bool:
     dtype = g.dtype
     if dtype not in NATIVE or any(x.data.dtype is not dtype for x in tensors):
         return False
+    kernel = launcher(backend, rule, dtype)
+    if kernel is None:
+        return False
     own = [number_at(number, place, p) for number in numbers]
     outputs = [
         x.data if backend.exclusive(x.data, 1) else backend.empty(x.data.shape, dtype)
         for x in tensors
     ]
     arrays = [p.data, g, *(x.data for x in tensors[1:])]
-    made = launcher(backend, rule, dtype).map(arrays, own, outputs)
+    made = kernel.map(arrays, own, outputs)
     for tensor, data in zip(tensors, made, strict=True):
         tensor.data = data
     return True

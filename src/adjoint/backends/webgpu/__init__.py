@@ -4,16 +4,20 @@ Storage is `Array`, a view of a pooled buffer. Nothing here knows of tensors or 
 imported, and an adapter opened, when a device is first named.
 """
 
+import threading
+
 from . import adapters
 from .backend import WebGPU
 
 OPEN: dict[int, WebGPU] = {}
+OPENING = threading.Lock()  # each is opened once, whoever asks
 
 
 def opened(device: str) -> WebGPU:
     """The backend of a device, "webgpu" or "webgpu:N". The first is also number 0 by that name."""
-    position, adapter = adapters.chosen(device)
-    if position not in OPEN:
-        first = position == adapters.default()
-        OPEN[position] = WebGPU("webgpu" if first else f"webgpu:{position}", adapter)
-    return OPEN[position]
+    with OPENING:
+        position, adapter = adapters.chosen(device)
+        if position not in OPEN:
+            first = position == adapters.default()
+            OPEN[position] = WebGPU("webgpu" if first else f"webgpu:{position}", adapter)
+        return OPEN[position]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import DeviceError, DTypeError
+from ..spaces import Ints
 from .buffers import Memory
 
 WGSL = {
@@ -32,8 +33,6 @@ ADVICE = {
     "float16": "dtype=ad.float32",
 }
 
-Ints = tuple[int, ...]
-
 
 class Array:
     """The arrays of one device are of a class of their own, which has the device as `gpu`."""
@@ -53,10 +52,11 @@ class Array:
         offset: int = 0,
         number: Any = None,
     ) -> None:
+        if strides is None:
+            strides = contiguous(shape) if number is None else (0,) * len(shape)
         self.shape, self.dtype, self._memory = shape, dtype, memory
         self.size = math.prod(shape)
-        self.strides = contiguous(shape) if strides is None else strides
-        self.offset, self.number = offset, number
+        self.strides, self.offset, self.number = strides, offset, number
 
     @property
     def ndim(self) -> int:
@@ -75,7 +75,6 @@ class Array:
         """The buffer; a number gets one now."""
         if self._memory is None:
             self._memory = self.gpu.uploaded(np.array(self.number, self.dtype))
-            self.strides, self.offset = (0,) * len(self.shape), 0
         return self._memory
 
     @property
@@ -123,13 +122,6 @@ def broadcast_shape(shapes: Sequence[Ints]) -> Ints:
     if all(shape == first for shape in shapes):
         return first
     return np.broadcast_shapes(*shapes)
-
-
-def broadcast_strides(array: Array, shape: Ints) -> Ints:
-    """The strides of an array that is broadcast to a shape."""
-    rest = len(shape) - len(array.shape)
-    own = zip(array.strides, array.shape, shape[rest:], strict=True)
-    return (0,) * rest + tuple([0 if m == 1 != n else s for s, m, n in own])
 
 
 def check_dtype(dtype: np.dtype, device: str, known: dict) -> None:

@@ -75,7 +75,7 @@ class WebGPU:
 
     def from_numpy(self, array: np.ndarray) -> Array:
         self.gpu.check_dtype(array.dtype)
-        return self.Array(array.shape, array.dtype, self.gpu.uploaded(array))
+        return self.gpu.sent(array)
 
     def to_numpy(self, array: Array) -> np.ndarray:
         return self.gpu.read(array)
@@ -123,9 +123,6 @@ class WebGPU:
         run.map([array, other], [alpha], [array])
 
     # Kernels of more than one op.
-
-    def has_kernels(self) -> bool:
-        return True
 
     def launcher(self, kernel: Any) -> Launcher | None:
         """What runs a kernel on arrays; None where it has more arrays than can be bound."""

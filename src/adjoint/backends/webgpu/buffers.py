@@ -25,7 +25,7 @@ class Buffer:
     def __init__(self, handle: Any, number: int, size: int) -> None:
         self.handle, self.number, self.size = handle, number, size
         self.batch = -1
-        self.groups: list[tuple] = []  # keys of bind groups that it is in
+        self.groups: set[tuple] = set()  # keys of bind groups that it is in
 
 
 class Memory:
@@ -55,7 +55,7 @@ class Pool:
         self.numbers = itertools.count()
         self.buffers: dict[int, Buffer] = {}
         self.free: dict[int, list[int]] = {}  # by size, the numbers of those that nobody has
-        self.made = self.takes = self.releases = self.peak = 0
+        self.made = self.takes = self.releases = self.peak = self.lent = 0
 
     def take(self, size: int) -> Memory:
         """Memory of at least so many bytes."""
@@ -64,9 +64,13 @@ class Pool:
             rounded = size + -size % 4
         self.takes += 1
         try:
-            return Memory(self.buffers[heappop(self.free[rounded])], self)
+            buffer = self.buffers[heappop(self.free[rounded])]
         except (KeyError, IndexError):
-            return Memory(self.new(rounded), self)
+            buffer = self.new(rounded)
+        self.lent += rounded
+        if self.lent > self.peak:
+            self.note_peak()
+        return Memory(buffer, self)
 
     def new(self, size: int) -> Buffer:
         if size > self.largest:
@@ -78,10 +82,15 @@ class Pool:
         buffer = Buffer(self.create(size), next(self.numbers), size)
         self.buffers[buffer.number] = buffer
         self.made += 1
-        self.peak = max(self.peak, self.in_use)
         return buffer
 
+    def note_peak(self) -> None:
+        """Count what is lent, which is only about known, as memory comes back between steps."""
+        self.lent = self.in_use
+        self.peak = max(self.peak, self.lent)
+
     def give(self, buffer: Buffer) -> None:
+        self.lent -= buffer.size
         heappush(self.free[buffer.size], buffer.number)
 
     def release(self) -> int:
@@ -105,7 +114,7 @@ class Pool:
         return sum([buffer.size for buffer in list(self.buffers.values())]) - self.idle
 
     def stats(self) -> dict[str, int]:
-        self.peak = max(self.peak, self.in_use)
+        self.note_peak()
         return {
             "in_use": self.in_use,
             "idle": self.idle,

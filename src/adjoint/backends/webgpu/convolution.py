@@ -24,12 +24,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..spaces import Ints
+from . import elementwise
 from .arrays import WGSL, Array
-from .maps import solidified
-from .programs import Program
+from .programs import ROUNDS, Program
 from .table import kernel
 
-Ints = tuple[int, ...]
 LANES = 64  # of a workgroup
 TALL = 8  # elements of a tile along windows, or along columns of the weight
 RUN = 16  # channels that are read before the next element of the kernel
@@ -220,6 +220,9 @@ def multiply(
 ) -> None:
     """Launch windows by weights; `w_strides`: along the output's, and the input's channels."""
     batch, outs, channels = x.shape[0], out.shape[1] // groups, x.shape[1] // groups
+    taps = math.prod([axis.kernel for axis in axes])
+    if channels * taps > ROUNDS and groups == 1:
+        return multiply_in_runs(x, w, bias, out, w_strides, axes, max(1, ROUNDS // taps))
     images = min(TALL, 1 << (batch - 1).bit_length())
     count = -(-batch // images) * math.prod([axis.out for axis in axes])
     spots, wide = TALL // images if count > LANES else 1, width(outs)
@@ -236,8 +239,22 @@ def multiply(
     x.gpu.run(program, arrays, words, blocks * groups * tiles * phases)
 
 
-def solid(x: Array) -> Array:
-    return x if x.number is None else solidified(x)
+def multiply_in_runs(
+    x: Array, w: Array, bias: Array | None, out: Array, w_strides: Ints, axes: list[Axis], run: int
+) -> None:
+    """The same for so many channels that the sums over them are made of several."""
+    channels, (rows, columns) = x.shape[1], w.shape[:2]
+    along = int(w_strides[1] == w.strides[1] if rows == columns else columns == channels)
+    add = elementwise.launcher("add", (out.dtype, out.dtype), (), None)
+    for first in range(0, channels, run):
+        size = min(run, channels - first)
+        part = x.view((x.shape[0], size, *x.shape[2:]), x.strides, x.offset + first * x.strides[1])
+        shape = tuple(size if k == along else n for k, n in enumerate(w.shape))
+        own = w.view(shape, w.strides, w.offset + first * w.strides[along])
+        target = out if not first else out.gpu.empty(out.shape, out.dtype)
+        multiply(part, own, bias if not first else None, target, 1, w_strides, axes)
+        if first:
+            add.map([out, target], (), [out])
 
 
 @kernel
@@ -249,7 +266,6 @@ def conv(x, w, bias=None, *, stride, padding, dilation, groups):
         axes.append(Axis(1, n, size, size, k, -before, -d, 1, d, s))
     out = x.gpu.empty((x.shape[0], w.shape[0], *[axis.size for axis in axes]), x.dtype)
     if out.size:
-        x, w, bias = solid(x), solid(w), None if bias is None else solid(bias)
         multiply(x, w, bias, out, groups, w.strides[:2], axes)
     return out
 
@@ -264,7 +280,6 @@ def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
         common = math.gcd(s, d)
         axes.append(Axis(s, read, -(-n // s), n, k, before, d, s // common, -d // common, 1))
     if out.size:
-        g, w = solid(g), solid(w)
         multiply(g, w, None, out, groups, w.strides[1::-1], axes)
     return out
 
@@ -407,6 +422,7 @@ def split(batch: int, positions: int, tiles: int) -> Ints:
     """Into how many parts the sums over images and positions are split, how many lines each part
     has, how many lines there are, and of how many images: a line is one position in them."""
     most = min(batch * positions // LEAST, WORKGROUPS // tiles)
+    most = max(most, 2 * batch * positions // (LANES * ROUNDS))
     parts = 1 << max(most, 1).bit_length() - 1
     pieces = -(-batch // max(1, batch * positions // (LANES * parts)))
     lines = pieces * positions
@@ -419,7 +435,6 @@ def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
     out = g.gpu.empty(w_shape, g.dtype)
     if not out.size:
         return out
-    x, g = solid(x), solid(g)
     batch, outs, channels, taps = len(x), w_shape[0] // groups, w_shape[1], math.prod(w_shape[2:])
     columns, wide = 1 if channels >= TALL else TALL, width(outs)
     blocks = taps * -(-channels // TALL) if columns == 1 else -(-taps * channels // TALL)

@@ -15,7 +15,7 @@ def full(gpu, *, shape, value, dtype):
 
 def sent(gpu, array: np.ndarray) -> Array:
     gpu.check_dtype(array.dtype)
-    return gpu.Array(array.shape, array.dtype, gpu.uploaded(array))
+    return gpu.sent(array)
 
 
 @kernel

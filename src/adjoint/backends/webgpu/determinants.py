@@ -11,15 +11,17 @@ matrix", 1998.)
 
 import functools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
+from . import host
 from .arrays import Array
 from .elimination import exchange, solve_lower, solve_upper
 from .logarithms import LOGARITHMS
-from .programs import Program
+from .programs import ROUNDS, Program
 from .solving import PIVOT, copied, lu
-from .stacks import stacked, turned
+from .stacks import LARGEST, stacked, turned
 from .table import kernel
 from .teams import ALONE, LARGE, TINY, Team
 
@@ -117,11 +119,11 @@ def complete_program(team: Team) -> Program:
         "complete_pivoting",
         {},
         {"x": "f32", "rows": "i32", "columns": "i32"},
-        "count n",
+        "count n first last",
         f"""
     {team.head}
     let start = matrix * p.n * p.n;
-    for (var k = 0u; k < p.n; k++) {{
+    for (var k = p.first; k < p.last; k++) {{
         let size = p.n - k;
         var most = 0u;
         var place = 0u;
@@ -245,9 +247,23 @@ def taken_apart(x: Array) -> tuple[Array, Array, Array]:
     rows, columns = (x.gpu.empty(x.shape[:-1], PIVOT) for _ in range(2))
     count = rows.size // x.shape[-1]
     team = ALONE if x.shape[-1] <= TINY else LARGE
-    words = [count, x.shape[-1]]
-    x.gpu.run(complete_program(team), [parts, rows, columns], words, team.groups(count))
+    n = x.shape[-1]
+    for first, last in ranges(n, team):
+        steps = [count, n, first, last]
+        x.gpu.run(complete_program(team), [parts, rows, columns], steps, team.groups(count))
     return parts, rows, columns
+
+
+def ranges(n: int, team: Team) -> Iterator[tuple[int, int]]:
+    """The steps of an elimination, as many together as an invocation may have rounds."""
+    first, rounds = 0, 0
+    for k in range(n):
+        own = 2 * -(-((n - k) ** 2) // team.workers) + 4 * -(-n // team.workers)
+        if rounds and rounds + own > ROUNDS:
+            yield first, k
+            first, rounds = k, 0
+        rounds += own
+    yield first, n
 
 
 def put_together(parts: Array, rows: Array, columns: Array, inner: Array) -> None:
@@ -272,6 +288,8 @@ def cofactors(x: Array) -> Array:
 
 @kernel
 def cofactors_change(x: Array, y: Array) -> Array:
+    if x.shape[-1] > LARGEST:
+        return host.function("cofactors_change")(x, y)
     out = x.gpu.empty(x.shape, x.dtype)
     if x.size:
         n, parts = x.shape[-1], taken_apart(x)

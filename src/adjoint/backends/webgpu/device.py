@@ -8,6 +8,7 @@ launch costs a few microseconds: it finds its pipeline and its bind group, and a
 import atexit
 import math
 import os
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,6 +29,7 @@ ALIGNMENT = 256  # bytes, of the words of a launch
 WINDOW = 1024  # bytes of words that a launch can see
 LAUNCHES = 256  # that are submitted together, if none has more words than fit
 AHEAD = 32  # submissions that the GPU may be behind
+LARGEST_STAGING = 1 << 26  # bytes of the buffer for reading that is kept
 MOST_GROUPS = 65535  # workgroups along one dimension
 MOST_BIND_GROUPS = 1 << 14
 MOST_ARRAYS = 16  # that a program may have, if the adapter has as many; 8 are always there
@@ -78,7 +80,7 @@ class Device:
         usage = self.library.BufferUsage
         self.storage = usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
         self.reading = usage.MAP_READ | usage.COPY_DST
-        self.staging = self.handle.create_buffer(size=4096, usage=self.reading)
+        self.staging: Any = None
         self.words_buffer = self.handle.create_buffer(
             size=len(self.words), usage=usage.UNIFORM | usage.COPY_DST | usage.COPY_SRC
         )
@@ -141,7 +143,15 @@ class Device:
             self.submit()
         for key in buffer.groups:
             self.bind_groups.pop(key, None)
+            for number in key[1:]:
+                other = self.pool.buffers.get(number)
+                if other is not None:
+                    other.groups.discard(key)
         buffer.handle.destroy()
+
+    def sent(self, array: np.ndarray) -> AnyArray:
+        """An array of the host's."""
+        return self.Array(array.shape, array.dtype, self.uploaded(array))
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> AnyArray:
         """A new array; what is in it is left over from others."""
@@ -184,25 +194,27 @@ class Device:
         """Bytes of a buffer, after all that is recorded has been done."""
         size = stop - start + (start - stop) % 4
         whole = size + STATUS_BYTES
-        with self.lock, self.explaining("reading"):
-            if self.staging.size < whole:
-                self.staging = self.handle.create_buffer(
-                    size=1 << (whole - 1).bit_length(), usage=self.reading
-                )
+        with self.lock, undisturbed(), self.explaining("reading"):
+            staging, self.staging = self.staging, None  # if it is interrupted, it stays mapped
+            if staging is None or staging.size < whole:
+                rounded = max(4096, 1 << (whole - 1).bit_length())
+                enough = rounded if rounded <= LARGEST_STAGING else whole
+                staging = self.handle.create_buffer(size=enough, usage=self.reading)
             encoder = self.handle.create_command_encoder()
-            encoder.copy_buffer_to_buffer(buffer.handle, start, self.staging, 0, size)
-            if self.status.is_due:
+            encoder.copy_buffer_to_buffer(buffer.handle, start, staging, 0, size)
+            due = self.status.is_due
+            if due:
                 words = self.status.array.memory.buffer
-                encoder.copy_buffer_to_buffer(words.handle, 0, self.staging, size, STATUS_BYTES)
+                encoder.copy_buffer_to_buffer(words.handle, 0, staging, size, STATUS_BYTES)
             self.submit(encoder)
-            self.staging.map_sync(self.library.MapMode.READ, 0, whole)
-            try:
-                data = self.staging.read_mapped(0, whole, copy=True)
-            finally:
-                self.staging.unmap()
+            staging.map_sync(self.library.MapMode.READ, 0, whole)
+            data = staging.read_mapped(0, whole, copy=True)
+            staging.unmap()
+            if staging.size <= LARGEST_STAGING:
+                self.staging = staging
             self.counts["reads"] += 1
             self.behind = 0
-            if self.status.is_due:
+            if due:
                 self.status.examine(np.frombuffer(data[size:whole], np.uint32))
         return data[:size]
 
@@ -215,10 +227,15 @@ class Device:
         if not groups:
             return
         with self.lock:
+            for x in arrays:
+                if type(x) is not self.Array:
+                    raise TypeError("arrays of different devices")
             buffers = [(x._memory or x.memory).buffer for x in arrays]
+            pipeline = self.pipelines.get(program) or self.pipeline(program)
+            if self.cursor + WINDOW > len(self.words) or self.launches >= LAUNCHES:
+                self.submit()
             if self.open is None:
                 self.begin(program)
-            pipeline = self.pipelines.get(program) or self.pipeline(program)
             key = (program.access, *[buffer.number for buffer in buffers])
             group = self.bind_groups.get(key) or self.bind_group(key, buffers)
             for buffer in buffers:
@@ -236,13 +253,11 @@ class Device:
             if self.times is not None:
                 step.end()
                 self.open = None
-            if self.cursor + WINDOW > len(self.words):
-                self.submit()
 
     def begin(self, program: Program) -> None:
         """Open a compute pass; where times are taken, one for this launch."""
         self.check()
-        with self.explaining("recording"):
+        with undisturbed(), self.explaining("recording"):
             if self.encoder is None:
                 self.encoder = self.handle.create_command_encoder()
             writes = None if self.times is None else self.times.of_launch(program)
@@ -250,7 +265,7 @@ class Device:
 
     def submit(self, *more: Any) -> None:
         """Hand what is recorded to the GPU, and then the commands of other encoders."""
-        with self.lock, self.explaining("submitting"):
+        with self.lock, undisturbed(), self.explaining("submitting"):
             step, encoder, size = self.open, self.encoder, self.cursor
             self.open = self.encoder = None  # also if anything fails: what is recorded is lost then
             self.counts["launches"] += self.launches
@@ -276,7 +291,8 @@ class Device:
     def wait(self) -> None:
         """Wait until the GPU has done what was submitted."""
         self.behind = 0
-        self.queue.read_buffer(self.words_buffer, 0, 4)
+        with self.explaining("waiting"):
+            self.queue.read_buffer(self.words_buffer, 0, 4)
 
     def finish(self) -> None:
         """At the end of the process: drivers don't like to be unloaded while they compute."""
@@ -284,6 +300,7 @@ class Device:
             with suppress(DeviceError):
                 self.submit()
                 self.wait()
+            self.lost = "the process is ending"  # and wgpu's threads with it
 
     # What is made once.
 
@@ -325,12 +342,12 @@ class Device:
             group = self.group(self.layout(key[0])[0], bound)
         if len(self.bind_groups) >= MOST_BIND_GROUPS:
             self.bind_groups.clear()
-            for buffer in self.pool.buffers.values():
+            for buffer in list(self.pool.buffers.values()):
                 buffer.groups.clear()
         self.bind_groups[key] = group
         self.counts["bind_groups"] += 1
         for buffer in buffers:
-            buffer.groups.append(key)
+            buffer.groups.add(key)
         return group
 
     def group_layout(self, buffers: list[dict]) -> Any:
@@ -354,3 +371,21 @@ class Device:
     def check_dtype(self, dtype: np.dtype) -> None:
         """Refuse a dtype that the device doesn't have."""
         check_dtype(dtype, self.name, self.dtypes)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let Ctrl-C wait: what is recorded, but not submitted, would be lost, and wgpu's own steps are
+    none that can be left in the middle."""
+    former = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(former):
+        yield
+        return
+    late: list[tuple] = []
+    signal.signal(signal.SIGINT, lambda *given: late.append(given))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+        if late:
+            former(*late[0])

@@ -178,7 +178,14 @@ def unchanged(x: Array) -> Array:
     return x
 
 
-SPECIAL: dict[str, Callable] = {"cast": casting, "conj": unchanged, "real": unchanged}
+def power(x: Array, y: Array) -> Array:
+    if x.dtype.kind in "iu" and y.number is not None and y.number < 0:
+        raise ValueError("integers to negative integer powers aren't integers; cast them to floats")
+    return POWER(x, y)
+
+
+POWER = function("pow", 2)
+SPECIAL: dict[str, Callable] = {"pow": power, "cast": casting, "conj": unchanged, "real": unchanged}
 
 
 def function_of(op: Any) -> Callable:

@@ -8,12 +8,12 @@ import math
 import numpy as np
 
 from ..._errors import AdjointError, GradientError
-from . import elimination
+from . import elimination, host
 from .arrays import Array, Ints, broadcast_shape
 from .maps import contiguous_copy
 from .programs import Program
 from .solving import copied_unless, over
-from .stacks import layout, place, stacked, steps, turned
+from .stacks import LARGEST, layout, place, stacked, steps, turned
 from .status import WORD, refusal
 from .table import KERNELS, kernel
 from .triangles import mirrored, triangle, with_image
@@ -111,6 +111,8 @@ def ambiguous(asked: str, index: int, word: int) -> AdjointError:
 
 @kernel
 def gauge(x: Array, free: Array, scale: Array, *, asked: str) -> Array:
+    if max(*free.shape[-2:], *scale.shape[-2:]) > LARGEST:
+        return host.function("gauge")(x, free, scale, asked=asked)
     batch = broadcast_shape([free.shape[:-2], scale.shape[:-2]])
     free, scale = over(free, batch), over(scale, batch)
     found = x.gpu.empty((len(free),), WORD)

@@ -3,8 +3,9 @@
 Those are decompositions that take many decisions on the way, and what depends on them.
 """
 
+import functools
+import sys
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from .. import backend, widest
 from .arrays import Array
 
 
-def function(name: str) -> Callable | None:
+@functools.cache
+def function(name: str) -> Any:
     """The CPU's function of an op, for arrays on a device; None where the CPU has none either."""
     cpu: Any = backend("cpu")
     compute = cpu.KERNELS.get(name)
@@ -42,7 +44,15 @@ def permitted(name: str, device: str) -> None:
     if config.host_ops == "error":
         raise DeviceError(f"{what}; ad.config.host_ops is 'error', 'allow' lets it")
     if config.host_ops == "warn":
-        warnings.warn(what, RuntimeWarning, stacklevel=6)
+        warnings.warn(what, RuntimeWarning, stacklevel=levels_of_ours())
+
+
+def levels_of_ours() -> int:
+    """How far up the call stack who called adjoint is, for a warning to point there."""
+    frame, own, levels = sys._getframe(1), __name__.partition(".")[0], 1
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == own:
+        frame, levels = frame.f_back, levels + 1
+    return levels
 
 
 def sent(gpu: Any, name: str, result: np.ndarray) -> Array:
@@ -55,4 +65,4 @@ def sent(gpu: Any, name: str, result: np.ndarray) -> Array:
             f"{name} gives {result.dtype}, which {gpu.name} doesn't have; move its input to the "
             "CPU first: x.to('cpu')"
         )
-    return gpu.Array(result.shape, result.dtype, gpu.uploaded(result))
+    return gpu.sent(result)

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..spaces import merged
-from .arrays import WGSL, Array, Ints, broadcast_shape, broadcast_strides, contiguous
-from .joining import WORKGROUP, filled, groups_for, in_memory, per_axis, stored_as, walk
+from ..spaces import merged, steps_in
+from .arrays import WGSL, Array, Ints, broadcast_shape, contiguous
+from .joining import WORKGROUP, filled, groups_for, per_axis, stored_as, walk
 from .maps import contiguous_copy, copy_into
 from .programs import Program
 from .running import cumulative_sum
@@ -105,16 +105,16 @@ def selected(shape: Ints, strides: Ints, start: int, spec: tuple, indices: Any) 
 
 @kernel
 def index(x: Array, *indices: Array, spec: tuple) -> Array:
-    x = in_memory(x)
+    x = x
     at = selected(x.shape, x.strides, x.offset, spec, indices)
     if not indices:
         return x.view(tuple(at.sizes), tuple(at.steps), at.start)
     if len(indices) == 1:
-        given, length, stride = in_memory(indices[0]), at.lengths[0], at.strides[0]
+        given, length, stride = indices[0], at.lengths[0], at.strides[0]
     else:
         given, length, stride = places(indices, at.block, at.lengths, at.strides), 0, 1
     steps = at.along(at.steps, None)
-    which = at.along(None, broadcast_strides(given, at.block))
+    which = at.along(None, steps_in(given, at.block))
     return gathered(x, given, at.shape, steps, which, at.start, length, stride)
 
 
@@ -125,7 +125,7 @@ def take_along_axis(x: Array, index: Array, *, axis: int) -> Array:
 
 def taken(x: Array, index: Array, axis: int, length: int) -> Array:
     """x's elements at an index along an axis; `length` is 0 if all are known to be in range."""
-    x, index = in_memory(x), in_memory(index)
+    x, index = x, index
     if index.size and not x.shape[axis]:
         raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
     steps = [*x.strides[:axis], 0, *x.strides[axis + 1 :]]
@@ -186,8 +186,8 @@ def places(
     out = indices[0].gpu.empty(block, UINT32)
     status = out.gpu.status.for_indices()
     for k, (given, length, stride) in enumerate(zip(indices, lengths, strides, strict=True)):
-        given = in_memory(given)
-        axes = merged(block, [broadcast_strides(given, block)])
+        given = given
+        axes = merged(block, [steps_in(given, block)])
         program = placing(WGSL[given.dtype], len(axes.sizes) or 1)
         words = [out.size, given.offset, length, stride, k > 0, *axis_words(axes)]
         out.gpu.run(program, [given, out, status], words, groups_for(out.size))
@@ -234,8 +234,8 @@ def assign(x: Array, v: Array, *indices: Array, spec: tuple) -> Array:
         count = 1 + sum((n - 1) * stride // unit for n, stride in ends)
         owners = filled(x, (count,), UINT32)
         x.gpu.run(OWNERS, [keys, owners], [keys.size], groups_for(keys.size))
-        v = in_memory(v)
-        steps = at.along(at.steps, None), broadcast_strides(v, at.shape)
+        v = v
+        steps = at.along(at.steps, None), steps_in(v, at.shape)
         axes = merged(at.shape, (*steps, at.along(None, contiguous(at.block))))
         words = [size, at.start, v.offset, unit, *axis_words(axes)]
         program = assigning(stored_as(x.dtype), len(axes.sizes) or 1)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arrays import WGSL, Array, Ints
-from .maps import copy_into, solidified
+from .maps import copy_into
 from .programs import Program
 from .table import kernel
 
@@ -46,11 +46,6 @@ def per_axis(rank: int, names: str) -> str:
     return " ".join(f"{name}{k}" for k in range(rank) for name in names.split())
 
 
-def in_memory(x: Array) -> Array:
-    """x, with a number that it is everywhere in memory, at strides of 0."""
-    return x if x.number is None else solidified(x)
-
-
 @kernel
 def concat(*xs: Array, axis: int) -> Array:
     first = xs[0]
@@ -80,7 +75,7 @@ class Span(NamedTuple):
 
 @kernel
 def pad(x: Array, *, pad_width: Sequence[tuple[int, int]], value: Any) -> Array:
-    x = in_memory(x)
+    x = x
     sides = zip(x.shape, x.strides, pad_width, strict=True)
     spans = [Span(before + n + after, before, 1, n, s) for n, s, (before, after) in sides]
     return put(x, x.offset, spans, value)
@@ -88,7 +83,7 @@ def pad(x: Array, *, pad_width: Sequence[tuple[int, int]], value: Any) -> Array:
 
 @kernel
 def place(x: Array, *, index: tuple, shape: Ints) -> Array:
-    x = in_memory(x)
+    x = x
     own = iter(zip(x.shape, x.strides, strict=True))
     start, spans = x.offset, []
     for entry in index:

@@ -28,8 +28,8 @@ from ...kernels.language import (
 )
 from ...kernels.wgsl import Layout, render
 from ..spaces import Ints, axis_order, merged, steps_in
-from .arrays import Array, broadcast_shape, contiguous
-from .programs import Program
+from .arrays import SIZES, Array, broadcast_shape, contiguous
+from .programs import ROUNDS, Program
 
 WIDTH = 64  # invocations of a workgroup
 WIDE = 256  # the same where a workgroup takes a long row
@@ -77,13 +77,11 @@ class Launcher:
         if known:
             if outputs is None:
                 return self.with_numbers(known, arrays, axis, numbers)
-            arrays = [x if x.number is None else solidified(x) for x in arrays]
+            arrays = [in_memory(x) for x in arrays]
         first = arrays[0]
         gpu, kind = first.gpu, type(first)
         key: list[Any] = [axis]
         for x in arrays:
-            if type(x) is not kind:
-                raise TypeError("arrays of different devices")
             key += (x.shape, x.strides)
         shared: tuple = ()
         if outputs is not None:
@@ -98,7 +96,7 @@ class Launcher:
             self.plans[identity] = plan
         made = (
             [
-                kind(shape, dtype, gpu.pool.take(math.prod(shape) * 4), strides)
+                kind(shape, dtype, gpu.pool.take(math.prod(shape) * SIZES[dtype]), strides)
                 for shape, dtype, strides in plan.outputs
             ]
             if outputs is None
@@ -146,12 +144,12 @@ class Launcher:
             kernel = Kernel(substituted(self.kernel.outputs, changes))
             found = self.variants[known] = type(self)(kernel), start
         launcher, start = found
-        shape = broadcast_shape([x.shape for x in arrays])
         rest = [x for k, x in enumerate(arrays) if k not in known]
-        if axis is not None or not rest or broadcast_shape([x.shape for x in rest]) != shape:
-            solid = [x if x.number is None else solidified(x) for x in arrays]
+        if axis is not None or not rest or not is_covered([arrays[k] for k in known], rest):
+            solid = [in_memory(x) for x in arrays]
             return self.launched(solid, axis, numbers, None)
-        given = [*numbers, *[0] * (start - len(numbers)), *[arrays[k].number for k in known]]
+        given = [*numbers[:start], *[0] * (start - len(numbers))]
+        given += [arrays[k].number for k in known]
         return launcher.launched(rest, axis, given, None)
 
     def planned(
@@ -208,7 +206,8 @@ class Launcher:
         rows, length = math.prod(outer.sizes), math.prod(inner.sizes)
         first = varies.index(True)
         beside = bool(outer.sizes) and abs(outer.steps[first][-1]) == 1 and rows >= WIDTH
-        whole = length >= SHORT and not (beside and (length < 1024 or rows >= 16 * WIDE))
+        side_by_side = beside and (length < 1024 or rows >= 16 * WIDE) and length < ROUNDS
+        whole = length >= SHORT and not side_by_side
         width = (WIDE if length > 4 * WIDTH else WIDTH) if whole else WIDTH
         words = [rows, length, *outer.sizes, *inner.sizes]
         for one, two in zip(outer.steps, inner.steps, strict=True):
@@ -235,6 +234,15 @@ def program_of(kernel: Kernel, layout: Layout, width: int) -> tuple[Program, tup
     return program, text.constants
 
 
+def is_covered(numbers: list[Array], rest: list[Array]) -> bool:
+    """Whether arrays broadcast to the same shape without the numbers among them."""
+    first = rest[0].shape
+    if all(x.shape == first for x in rest) and all(x.shape in ((), first) for x in numbers):
+        return True
+    shape = broadcast_shape([x.shape for x in rest])
+    return broadcast_shape([shape, *[x.shape for x in numbers]]) == shape
+
+
 def source_at(source: Value, position: int) -> Value:
     """The same of another array."""
     return (element if source.op == "element" else row)(position, source.type)
@@ -245,10 +253,9 @@ def number(position: int, type: Type) -> Value:
     return convert(scalar(position, F32), F16) if type == F16 else scalar(position, type)
 
 
-def solidified(x: Array) -> Array:
-    """An array of one number with that number in memory."""
-    memory = x.memory
-    return type(x)(x.shape, x.dtype, memory, (0,) * len(x.shape))
+def in_memory(x: Array) -> Array:
+    """The same array; not as a number, if it was one."""
+    return x if x.number is None else type(x)(x.shape, x.dtype, x.memory, x.strides)
 
 
 def number_word(number: Any, type: Any) -> Any:
@@ -286,20 +293,6 @@ def contiguous_copy(x: Array) -> Array:
 
 def copy_into(target: Array, x: Array) -> None:
     """Copy x, which may broadcast, to the places of another array in memory of its own."""
-    if not target.size:
-        return
-    x = solidified(x) if x.number is not None else x
-    shape = target.shape
-    steps = [steps_in(x, shape), target.strides]
-    axes = merged(shape, steps)
-    size = math.prod(shape)
-    groups = min(-(-size // WIDTH), MOST_GROUPS)
-    kernel = copier(x.dtype).kernel
-    flat = len(axes.sizes) < 2 and all(not s or s[0] == 1 for s in axes.steps)
-    layout = Layout(flat=True) if flat else Layout(outer=len(axes.sizes))
-    program, constants = program_of(kernel, layout, WIDTH)
-    words = [size, groups * WIDTH]
-    if not flat:
-        words += [*axes.sizes, *axes.steps[0], *axes.steps[1]]
-    words += [x.offset, target.offset, *constants]
-    x.gpu.run(program, [x, target], words, groups)
+    if target.size:
+        wide = in_memory(x).view(target.shape, steps_in(x, target.shape))
+        copier(x.dtype).map([wide], (), [target])

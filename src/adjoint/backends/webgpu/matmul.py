@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import WGSL, Array, broadcast_strides
+from ..spaces import Ints, steps_in
+from .arrays import WGSL, Array
 from .maps import contiguous_copy
 from .programs import Program
 from .table import kernel
@@ -22,8 +23,6 @@ SMALL = 16  # rows and columns of matrices that aren't worth a workgroup each
 HIGHEST_BAND = 8
 GROUPS, LEAST_INNER = 128, 128  # see Way.wanted, Way.least
 BLOCKS, LEAST_INNER_OF_BLOCKS = 128, 256
-
-Ints = tuple[int, ...]
 
 
 class Plan(NamedTuple):
@@ -83,7 +82,7 @@ def is_software(gpu: Any) -> bool:
 
 @kernel
 def matmul(x: Array, y: Array) -> Array:
-    _, _, gpu = x.memory, y.memory, x.gpu  # numbers have strides once they have memory
+    gpu = x.gpu
     kind, software = KINDS[x.dtype], is_software(gpu)
     x_layout = x.shape, x.strides, x.offset % 4 == 0
     y_layout = y.shape, y.strides, y.offset % 4 == 0
@@ -111,7 +110,7 @@ def without_broadcasting(x: Array, y: Array) -> list[Array]:
     for array in (x, y):
         if array.ndim > 2:
             shape = (*batch, *array.shape[-2:])
-            array = contiguous_copy(array.view(shape, broadcast_strides(array, shape)))
+            array = contiguous_copy(array.view(shape, steps_in(array, shape)))
         operands.append(array)
     return operands
 

@@ -4,7 +4,8 @@ import math
 import operator
 from collections.abc import Sequence
 
-from .arrays import Array, Ints, broadcast_strides, contiguous
+from ..spaces import steps_in
+from .arrays import Array, Ints, contiguous
 from .maps import contiguous_copy
 from .table import kernel
 
@@ -61,7 +62,7 @@ def matrix_transpose(x):
 
 @kernel
 def broadcast_to(x, *, shape):
-    return x.view(shape, broadcast_strides(x, shape))
+    return x.view(shape, steps_in(x, shape))
 
 
 @kernel

@@ -16,13 +16,16 @@ for), and `p` has the words: u32, unless they say otherwise as `name:i32` or `na
 import struct
 from collections.abc import Mapping
 
+# Rounds of all loops of an invocation together: some software drivers end them after 65535, without
+# a word. What may take more is done by several launches.
+ROUNDS = 1 << 15
 FORMATS = {"u32": "i", "i32": "i", "f32": "f"}  # the bits of u32 are those of i32
 
 
 class Program:
     """What is compiled to a pipeline. It is told from others by identity: make each one once."""
 
-    __slots__ = ("access", "name", "pack", "size", "text", "workgroup")
+    __slots__ = ("access", "name", "pack", "size", "text")
 
     def __init__(
         self,
@@ -36,7 +39,6 @@ class Program:
         workgroup: int = 64,
     ) -> None:
         self.name = name
-        self.workgroup = workgroup
         self.access = "r" * len(inputs) + "w" * len(outputs)
         members = [word.partition(":")[::2] for word in words.split() or ["unused"]]
         types = [type or "u32" for _, type in members]

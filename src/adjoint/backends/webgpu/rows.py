@@ -23,8 +23,8 @@ from ...kernels.language import (
     scalar,
     substituted,
 )
-from ..spaces import Ints
-from .arrays import Array, broadcast_shape, broadcast_strides, contiguous
+from ..spaces import Ints, steps_in
+from .arrays import Array, broadcast_shape, contiguous
 from .maps import Launcher, contiguous_copy, source_at
 
 PART = 4096  # elements of a row that are reduced together
@@ -48,7 +48,8 @@ class RowLauncher(Launcher):
         full = [arrays[k] for k in self.used if self.kernel.sources[k].varies]
         shape = broadcast_shape([x.shape for x in full])
         length = math.prod([shape[k] for k in axis])
-        if length < LONG or (math.prod(shape) > FEW * length and length < VERY_LONG):
+        size = math.prod(shape)
+        if length < LONG or not size or (size > FEW * length and length < VERY_LONG):
             return self.launched(arrays, axis, numbers, None)
         self.stages = self.stages or Stages(self.kernel)
         return self.stages.run(arrays, axis, numbers, shape)
@@ -107,11 +108,12 @@ class Stages:
         for k, source in self.kernel.sources.items():
             own = shape if source.varies else small
             known[k] = flattened(arrays[k], own, order, rows)
-        given = [*numbers, *[0] * (self.numbers - len(numbers)), length]
+        some = next(x for x in known if x is not None)
+        given = [*numbers[: self.numbers], *[0] * (self.numbers - len(numbers)), length]
         for part, whole in self.reductions:
             known.append(self.reduced(part, whole, known, given, rows, length))
         if self.counts:
-            known[self.arrays] = sent(known, np.arange(length, dtype=np.int32)[None])
+            known[self.arrays] = some.gpu.sent(np.arange(length, dtype=np.int32)[None])
         results = [step.run(known, None, given, None) for step in self.outputs]
         return [
             turned_back(result, shape if out.varies else small, order)
@@ -130,8 +132,9 @@ class Stages:
         for first, pieces, size in ((0, count, PART), (count, int(bool(rest)), rest)):
             if pieces:
                 starts = np.arange(first, total, dtype=np.int32)[:pieces] * np.int32(PART)
-                views = [x and cut(x, first * PART, pieces, size) for x in known]
-                views[self.arrays] = sent(known, starts[None, :, None])
+                views = [None if x is None else cut(x, first * PART, pieces, size) for x in known]
+                if self.arrays in part.given:
+                    views[self.arrays] = some.gpu.sent(starts[None, :, None])
                 target = made.view((rows, pieces, 1), (total, 1, 1), first)
                 part.run(views, (2,), numbers, [target])
         return whole.launched([made.view((rows, total), (total, 1))], (1,), (), None)[0]
@@ -145,7 +148,7 @@ def as_elements(value: Value) -> Value:
 
 def flattened(x: Array, shape: Ints, order: Ints, rows: int) -> Array:
     """An array, which broadcasts to a shape, as rows: those of other axes stay, one by one."""
-    wide = x.view(shape, broadcast_strides(x, shape))
+    wide = x.view(shape, steps_in(x, shape))
     turned = wide.view(tuple(shape[k] for k in order), tuple(wide.strides[k] for k in order))
     solid = contiguous_copy(turned)
     width = solid.size // rows
@@ -156,12 +159,6 @@ def turned_back(x: Array, shape: Ints, order: Ints) -> Array:
     """Rows as the array of a shape whose axes they have in some order."""
     strides = contiguous(tuple([shape[k] for k in order]))
     return x.view(shape, tuple([strides[order.index(k)] for k in range(len(shape))]))
-
-
-def sent(known: list, array: np.ndarray) -> Array:
-    """An array that the others on the device are given besides."""
-    gpu = next(x for x in known if x is not None).gpu
-    return gpu.Array(array.shape, array.dtype, gpu.uploaded(array))
 
 
 def cut(x: Array, start: int, pieces: int, size: int) -> Array:

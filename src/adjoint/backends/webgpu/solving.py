@@ -9,11 +9,12 @@ import numpy as np
 
 from ..._errors import AdjointError, GradientError
 from ..cpu.solving import SINGULAR
-from . import elimination
-from .arrays import Array, Ints, broadcast_strides
-from .maps import contiguous_copy, copy_into, solidified
+from ..spaces import steps_in
+from . import elimination, host
+from .arrays import Array, Ints
+from .maps import contiguous_copy, copy_into
 from .programs import Program
-from .stacks import layout, place, stacked, steps, turned
+from .stacks import LARGEST, layout, place, stacked, steps, turned
 from .status import WORD, refusal
 from .table import kernel
 
@@ -30,9 +31,8 @@ def copied(x: Array) -> Array:
 def over(x: Array, batch: Ints) -> Array:
     """Matrices that broadcast to batch axes, with three axes."""
     if x.shape[:-2] != batch:
-        x = x if x.number is None else solidified(x)
         shape = (*batch, *x.shape[-2:])
-        x = x.view(shape, broadcast_strides(x, shape))
+        x = x.view(shape, steps_in(x, shape))
     return stacked(x)
 
 
@@ -239,6 +239,8 @@ var<workgroup> inverse_norm: atomic<u32>;
 def far_from_singular(x: Array, *, power: float, asked: str) -> Array:
     if not x.size:
         return x
+    if x.shape[-1] > LARGEST:
+        return host.function("far_from_singular")(x, power=power, asked=asked)
     matrices, inverse = stacked(x), stacked(identity(x))
     factors, pivots = lu(x)
     elimination.lu_solve(stacked(factors), pivots, inverse, transposed=False)

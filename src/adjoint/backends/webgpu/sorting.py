@@ -10,7 +10,7 @@ import functools
 from ..spaces import merged
 from .arrays import Array, contiguous
 from .indexing import INT32, UINT32, axis_words, taken
-from .joining import WORKGROUP, groups_for, in_memory, per_axis, stored_as, walk
+from .joining import WORKGROUP, groups_for, per_axis, stored_as, walk
 from .maps import contiguous_copy
 from .programs import Program
 from .running import cumulative_sum
@@ -44,7 +44,7 @@ def bits(element: str, type: str) -> str:
 @kernel
 def topk(x: Array, *, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     """Equals stay in the order of their indices. NaN counts as the largest."""
-    x = in_memory(x)
+    x = x
     order = first_of(ranks(x, axis, largest), k)
     rest = (*x.shape[:axis], *x.shape[axis + 1 :])
     step, strides = order.strides[0], list(contiguous(rest))
@@ -246,7 +246,7 @@ MERGE = Program(
 
 @kernel
 def searchsorted(x: Array, values: Array, *, after: bool) -> Array:
-    x, values = in_memory(x), contiguous_copy(values)
+    x, values = x, contiguous_copy(values)
     out = values.gpu.empty(values.shape, INT32)
     words = [out.size, x.size, x.offset, x.strides[0], after]
     program = searching(stored_as(x.dtype), x.dtype.kind)
@@ -289,7 +289,7 @@ def unique(x: Array) -> tuple[Array, Array, Array]:
     inverse = gpu.empty((size,), INT32)
     if not size:
         return gpu.empty((0,), INT32), inverse, gpu.empty((0,), INT32)
-    keys, order = in_order(ranks(in_memory(x), 0, False))
+    keys, order = in_order(ranks(x, 0, False))
     flags = gpu.empty((size,), INT32)
     gpu.run(FIRSTS, [keys, flags], [size, x.dtype.kind == "f"], groups_for(size))
     numbers = cumulative_sum(flags, axis=0, reverse=False)

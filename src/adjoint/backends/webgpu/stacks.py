@@ -4,7 +4,7 @@ matrices, rows, columns, with any strides. A program knows each by four words.""
 import math
 
 from .arrays import Array
-from .maps import contiguous_copy, solidified
+from .maps import contiguous_copy
 
 
 def steps(*names: str) -> str:
@@ -25,9 +25,11 @@ def place(name: str, matrix: str, row: str, column: str) -> str:
     )
 
 
+LARGEST = 1024  # rows of matrices that one workgroup looks through; beyond it the host does
+
+
 def stacked(x: Array) -> Array:
     """A view with three axes, of a copy if need be."""
-    x = x if x.number is None else solidified(x)
     step = None
     for n, stride in zip(reversed(x.shape[:-2]), reversed(x.strides[:-2]), strict=True):
         if n == 1:

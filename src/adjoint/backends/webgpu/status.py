@@ -70,8 +70,7 @@ class Status:
     def array(self) -> Array:
         array = self._array
         if array is None:
-            made: Array = self.gpu.Array((SIZE,), WORD, self.gpu.uploaded(np.zeros(SIZE, WORD)))
-            array = self._array = made
+            array = self._array = self.gpu.sent(np.zeros(SIZE, WORD))
         return array
 
     def for_indices(self, due: bool = True) -> Array:
@@ -96,24 +95,31 @@ class Status:
         return first
 
     def examine(self, words: np.ndarray) -> None:
-        """Look at the words, as they were read: raise the earliest complaint."""
+        """Look at the words, as they were read: raise what they say."""
         complaints, self.complaints, self.is_due = list(self.complaints), {}, False
         failed = np.flatnonzero(words[FIRST::2])
         if not words[0] and not len(failed):
             return
         handle = self.array.memory.buffer.handle
         self.gpu.queue.write_buffer(handle, 0, np.zeros(SIZE, WORD))
-        if words[0]:
-            index, length, unsigned = words[1:4].tolist()
-            index -= 0 if unsigned else index >> 31 << 32
-            raise IndexingError(
-                f"an index given to {self.gpu.name} was out of range: {index} for an axis of "
-                f"length {length}. It is found out now, as data is read: a device computes while "
-                "the program goes on. What came of it since data was last read is wrong"
-            )
-        describe, *args = complaints[failed[0]]
-        index, word = words[FIRST + 2 * failed[0] :][:2].tolist()
-        raise describe(*args, index - 1, word)
+        errors: list[Exception] = [out_of_range(self.gpu.name, words)] if words[0] else []
+        for k in failed:
+            describe, *args = complaints[k]
+            index, word = words[FIRST + 2 * k :][:2].tolist()
+            errors.append(describe(*args, index - 1, word))
+        for other in errors[1:]:
+            errors[0].add_note(f"And: {other}")
+        raise errors[0]
+
+
+def out_of_range(device: str, words: np.ndarray) -> IndexingError:
+    index, length, unsigned = words[1:4].tolist()
+    index -= 0 if unsigned else index >> 31 << 32
+    return IndexingError(
+        f"an index given to {device} was out of range: {index} for an axis of length {length}. It "
+        "is found out now, as data is read: a device computes while the program goes on. What came "
+        "of it since data was last read is wrong"
+    )
 
 
 def refusal(name: str, shape: Ints, index: int, complaint: str) -> ArgumentError:

@@ -19,6 +19,11 @@ class Team(NamedTuple):
     head: str
     declarations: str
 
+    @property
+    def workers(self) -> int:
+        """Invocations that one matrix has."""
+        return self.workgroup // self.matrices
+
     def groups(self, count: int) -> int:
         return -(-count // self.matrices)
 

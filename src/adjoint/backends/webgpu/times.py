@@ -6,7 +6,7 @@ from typing import Any
 from ..._errors import DeviceError
 from .programs import Program
 
-MOST = 256  # launches of one submission
+MOST = 256  # launches of one submission: device.LAUNCHES
 
 
 class Times:
@@ -20,6 +20,7 @@ class Times:
         self.seconds: dict[str, float] = defaultdict(float)
         self.launches: dict[str, int] = defaultdict(int)
         self.pending: list[str] = []
+        self.tick = seconds_of_a_tick(device)
         usage = device.library.BufferUsage
         self.queries = device.handle.create_query_set(type="timestamp", count=2 * MOST)
         self.buffer = device.handle.create_buffer(
@@ -32,8 +33,10 @@ class Times:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.device.submit()
-        self.device.times = None
+        try:
+            self.device.submit()
+        finally:
+            self.device.times = None
 
     def of_launch(self, program: Program) -> dict[str, Any]:
         """Where the compute pass of a launch writes its times."""
@@ -55,7 +58,7 @@ class Times:
             return
         data = self.device.queue.read_buffer(self.buffer, 0, 16 * len(self.pending)).cast("Q")
         for k, name in enumerate(self.pending):
-            self.seconds[name] += (data[2 * k + 1] - data[2 * k]) * 1e-9
+            self.seconds[name] += (data[2 * k + 1] - data[2 * k]) * self.tick
             self.launches[name] += 1
         self.pending = []
 
@@ -64,3 +67,11 @@ class Times:
         lines = [f"{'program':28} {'launches':>9} {'ms':>10}"]
         lines += [f"{n:28} {self.launches[n]:9} {seconds * 1e3:10.3f}" for n, seconds in rows]
         return "\n".join(lines)
+
+
+def seconds_of_a_tick(device: Any) -> float:
+    """wgpu gives times in the GPU's own unit, and says what it is only below its Python API."""
+    from wgpu.backends.wgpu_native import lib
+
+    period: Any = lib.wgpuQueueGetTimestampPeriod  # type: ignore[attr-defined]
+    return period(device.queue._internal) * 1e-9

@@ -10,13 +10,13 @@ import math
 
 import numpy as np
 
+from ..spaces import Ints
 from .arrays import WGSL, Array, contiguous
-from .convolution import LANES, SUMMED, by_axis, repeated, solid
+from .convolution import LANES, SUMMED, by_axis, repeated
 from .maps import contiguous_copy
 from .programs import Program
 from .table import KERNELS, kernel
 
-Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 MANY = 4  # times the elements along the axes: where these are done one after the other
 INT32, FLOAT32 = np.dtype("i4"), np.dtype("f4")
@@ -150,7 +150,7 @@ def spread(type: str, to: str, rank: int) -> Program:
 
 def planes(x: Array) -> tuple[Array, int]:
     """An array whose images and channels are one axis, and the stride of that."""
-    x = solid(x)
+    x = x
     images, channels = x.shape[:2]
     if channels > 1 < images and x.strides[0] != channels * x.strides[1]:
         x = contiguous_copy(x)
