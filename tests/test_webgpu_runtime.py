@@ -294,17 +294,16 @@ y.backward()  # and nobody waits for it
 
 
 AT_EXIT = """
-import adjoint as ad
+import atexit, adjoint as ad
 
-class Late:
-    def __del__(self):
-        try:
-            self.x.item()
-        except ad.DeviceError:
-            print("refused")
+def late():
+    try:
+        x.item()
+    except ad.DeviceError:
+        print("refused")
 
-late = Late()
-late.x = ad.ones((), device="webgpu") + 1
+atexit.register(late)  # before a device is opened, so it is run after the device has ended
+x = ad.ones((), device="webgpu") + 1
 """
 
 
