@@ -8,6 +8,7 @@ import importlib.util
 import os
 import sys
 import sysconfig
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def driver_environment() -> dict[str, str]:
     if Path(SWIFTSHADER).is_file():
         env |= {"VK_DRIVER_FILES": SWIFTSHADER, "VK_ICD_FILENAMES": SWIFTSHADER}
     library = Path(sysconfig.get_paths()["purelib"], "pydawn/lib/libwebgpu_dawn_x86_64.so")
-    env.setdefault("XDG_RUNTIME_DIR", "/tmp")
+    env.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     return env | {"DEV": "WEBGPU", "WEBGPU": "1", "WEBGPU_PATH": str(library)}
 
 

@@ -31,8 +31,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def swiftshader() -> dict[str, str]:
-    """The environment of a process whose GPU is SwiftShader."""
+    """The environment of a process whose GPU is SwiftShader; where CI is set it must be there."""
     environment = driver.environment()
+    if environment is None and os.environ.get("CI"):
+        pytest.fail(f"CI is set, so tests on SwiftShader must run, but {driver.WHERE}")
     if environment is None:
         pytest.skip(driver.WHERE)
     return environment

@@ -229,10 +229,9 @@ def test_idle_memory_is_given_up_before_an_error(gpu, monkeypatch) -> None:
     assert x.sum().item() == 600_000
 
 
-def run(text: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=120
-    )
+def run(text: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", text]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
 
 
 LOST = """
@@ -453,3 +452,44 @@ def test_indices_that_int32_cant_hold_are_out_of_range() -> None:
     x = on_gpu([1.0, 2.0])
     with pytest.raises(IndexError, match="out of range"):
         x[np.array([2**32])].numpy()
+
+
+REFUSED: dict[str, Callable[[ad.Tensor], ad.Tensor]] = {
+    "convolution": lambda x: ad.nn.functional.conv1d(x, x),
+    "pooling": lambda x: ad.nn.functional.max_pool1d(x, x.shape[2]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_windows_that_cant_be_parted_are_refused(name: str) -> None:
+    with pytest.raises(ad.DeviceError, match="steps for each element"):
+        REFUSED[name](ad.ones((1, 1, 60_000), device="webgpu") + 0)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_long_windows_are_right(name: str) -> None:
+    x = np.linspace(0, 1, 12_000, dtype=np.float32).reshape(1, 1, -1)
+    found = REFUSED[name](ad.asarray(x, device="webgpu"))
+    np.testing.assert_allclose(found.numpy(), REFUSED[name](ad.asarray(x)).numpy(), 1e-4)
+
+
+TWO = """
+import numpy as np, adjoint as ad
+names = [device.name for device in ad.devices() if device.usable]
+assert names == ["cpu", "webgpu", "webgpu:1"], names
+x, y = (ad.asarray(np.eye(2, dtype=np.float32) * 3, device=name) for name in names[1:])
+for mix in (lambda: x @ y, lambda: x + y, lambda: ad.concat([x, y])):
+    try:
+        mix()
+    except ad.DeviceError as error:
+        print("webgpu and" in str(error) and "webgpu:1" in str(error))
+print((x.to("webgpu:1") @ y).sum().item(), x.to("webgpu:1").device)
+"""
+
+
+def test_two_gpus_in_one_process_are_told_apart(swiftshader: dict[str, str]) -> None:
+    driver = swiftshader["VK_DRIVER_FILES"]
+    hidden = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
+    both = {k: v for k, v in swiftshader.items() if k not in hidden}
+    process = run(TWO, both | {"VK_ADD_DRIVER_FILES": driver})
+    assert process.stdout.split() == ["True", "True", "True", "18.0", "webgpu:1"], process.stderr

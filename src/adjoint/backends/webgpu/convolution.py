@@ -27,7 +27,7 @@ import numpy as np
 from ..spaces import Ints
 from . import elementwise
 from .arrays import WGSL, Array
-from .programs import ROUNDS, Program
+from .programs import ROUNDS, Program, check_rounds
 from .table import kernel
 
 LANES = 64  # of a workgroup
@@ -221,8 +221,11 @@ def multiply(
     """Launch windows by weights; `w_strides`: along the output's, and the input's channels."""
     batch, outs, channels = x.shape[0], out.shape[1] // groups, x.shape[1] // groups
     taps = math.prod([axis.kernel for axis in axes])
-    if channels * taps > ROUNDS and groups == 1:
-        return multiply_in_runs(x, w, bias, out, w_strides, axes, max(1, ROUNDS // taps))
+    rounds = taps * (channels + 3)  # of the loop over channels, and of those around it
+    if rounds > ROUNDS and groups == 1 and channels > 1:
+        run = max(1, ROUNDS // taps - 3)
+        return multiply_in_runs(x, w, bias, out, w_strides, axes, run)
+    check_rounds("a convolution", rounds)
     images = min(TALL, 1 << (batch - 1).bit_length())
     count = -(-batch // images) * math.prod([axis.out for axis in axes])
     spots, wide = TALL // images if count > LANES else 1, width(outs)

@@ -10,7 +10,7 @@ import math
 from .arrays import Array
 from .matmul import matmul
 from .programs import Program
-from .stacks import layout, part, place, steps, turned, upside_down
+from .stacks import ELEMENT, layout, part, place, steps, turned, upside_down
 from .teams import ALONE, LARGE, SMALL, TINY, Team
 
 BLOCK = 32  # columns of what is taken apart at once
@@ -360,11 +360,7 @@ TAKE_AWAY = Program(
     {"x": "f32"},
     f"size rows columns lower {steps('x')}",
     f"""
-    let e = group * 256u + lane;
-    if (e >= p.size) {{ return; }}
-    let column = e % p.columns;
-    let row = e / p.columns % p.rows;
-    let matrix = e / p.columns / p.rows;
+    {ELEMENT}
     if (p.lower == 0u || column <= row) {{ {stored("row", "column")} -= product[e]; }}
     """,
     workgroup=256,

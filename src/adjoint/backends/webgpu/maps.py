@@ -206,7 +206,8 @@ class Launcher:
         rows, length = math.prod(outer.sizes), math.prod(inner.sizes)
         first = varies.index(True)
         beside = bool(outer.sizes) and abs(outer.steps[first][-1]) == 1 and rows >= WIDTH
-        side_by_side = beside and (length < 1024 or rows >= 16 * WIDE) and length < ROUNDS
+        many = length < 1024 or rows >= 16 * WIDE
+        side_by_side = beside and many and length < ROUNDS // 8  # a row may be gone over many times
         whole = length >= SHORT and not side_by_side
         width = (WIDE if length > 4 * WIDTH else WIDTH) if whole else WIDTH
         words = [rows, length, *outer.sizes, *inner.sizes]

@@ -16,10 +16,21 @@ for), and `p` has the words: u32, unless they say otherwise as `name:i32` or `na
 import struct
 from collections.abc import Mapping
 
+from ..._errors import DeviceError
+
 # Rounds of all loops of an invocation together: some software drivers end them after 65535, without
 # a word. What may take more is done by several launches.
 ROUNDS = 1 << 15
 FORMATS = {"u32": "i", "i32": "i", "f32": "f"}  # the bits of u32 are those of i32
+
+
+def check_rounds(what: str, count: int) -> None:
+    """Refuse a sum, or the like, that would take more, and isn't parted into several launches."""
+    if count > 3 * ROUNDS // 2:
+        raise DeviceError(
+            f"{what} takes {count} steps for each element, more than a GPU is asked to do at once "
+            f"({3 * ROUNDS // 2}); part its window, or use the CPU"
+        )
 
 
 class Program:

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,6 @@ from ..spaces import Ints
 from .arrays import Array
 from .rows import RowLauncher
 from .table import KERNELS, kernel
-
-NO_IDENTITY = ("max", "min", "argmax", "argmin")
 
 
 @functools.cache
@@ -43,42 +42,35 @@ def without_axes(x: Array, axis: Ints, keepdims: bool) -> Array:
     return x.view(tuple(x.shape[k] for k in kept), tuple(x.strides[k] for k in kept))
 
 
-def entered(name: str, how: str, truth: bool = False) -> None:
+def entered(name: str, launcher: Callable[[np.dtype], RowLauncher], of_nothing: bool) -> None:
+    """Enter a reduction; `of_nothing`: whether it has a result where there are no elements."""
+
     def call(x: Array, *, axis: Any, keepdims: bool) -> Array:
         axes = positive(axis, x.ndim)
-        check_length(name, x, axes)
-        if x.dtype.kind == "b" and how in ("sum", "prod"):
+        if not of_nothing and not math.prod([x.shape[k] for k in axes]):
+            raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+        return without_axes(launcher(x.dtype).reduce([x], axes)[0], axes, keepdims)
+
+    KERNELS[name] = call
+
+
+def total(how: str) -> Callable[[np.dtype], RowLauncher]:
+    def launcher(dtype: np.dtype) -> RowLauncher:
+        if dtype.kind == "b":
             raise TypeError("numbers are needed")
-        out = reduction(how, TYPES[x.dtype], truth).reduce([x], axes)[0]
-        return without_axes(out, axes, keepdims)
+        return reduction(how, TYPES[dtype])
 
-    KERNELS[name] = call
-
-
-def check_length(name: str, x: Array, axes: Ints) -> None:
-    if name in NO_IDENTITY and not math.prod([x.shape[k] for k in axes]):
-        raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+    return launcher
 
 
-for name in ("sum", "prod"):
-    entered(name, name)
-for name in ("max", "min"):
-    entered(name, name, False)
-entered("any", "max", True)
-entered("all", "min", True)
-
-
-def entered_argument(name: str) -> None:
-    def call(x: Array, *, axis: Any, keepdims: bool) -> Array:
-        axes = positive(axis, x.ndim)
-        check_length(name, x, axes)
-        return without_axes(rows(name, x.dtype).reduce([x], axes)[0], axes, keepdims)
-
-    KERNELS[name] = call
-
-
-entered_argument("argmax")
-entered_argument("argmin")
+entered("sum", total("sum"), True)
+entered("prod", total("prod"), True)
+entered("max", lambda dtype: reduction("max", TYPES[dtype]), False)
+entered("min", lambda dtype: reduction("min", TYPES[dtype]), False)
+entered("any", lambda dtype: reduction("max", TYPES[dtype], truth=True), True)
+entered("all", lambda dtype: reduction("min", TYPES[dtype], truth=True), True)
+entered("argmax", lambda dtype: rows("argmax", dtype), False)
+entered("argmin", lambda dtype: rows("argmin", dtype), False)
 
 
 @kernel

@@ -14,7 +14,7 @@ from . import elimination, host
 from .arrays import Array, Ints
 from .maps import contiguous_copy, copy_into
 from .programs import Program
-from .stacks import LARGEST, layout, place, stacked, steps, turned
+from .stacks import ELEMENT, LARGEST, layout, place, stacked, steps, turned
 from .status import WORD, refusal
 from .table import kernel
 
@@ -60,11 +60,7 @@ UNLESS = Program(
     {"out": "f32"},
     f"size rows columns found_step nan:f32 {steps('x')}",
     f"""
-    let e = group * 256u + lane;
-    if (e >= p.size) {{ return; }}
-    let column = e % p.columns;
-    let row = e / p.columns % p.rows;
-    let matrix = e / p.columns / p.rows;
+    {ELEMENT}
     let value = x[{place("x", "matrix", "row", "column")}];
     out[e] = select(value, p.nan, found[matrix * p.found_step] != 0u);
     """,

@@ -25,6 +25,14 @@ def place(name: str, matrix: str, row: str, column: str) -> str:
     )
 
 
+# An invocation for each element of matrices, of which there are `size`: which it is, and of which.
+ELEMENT = """
+    let e = group * 256u + lane;
+    if (e >= p.size) { return; }
+    let column = e % p.columns;
+    let row = e / p.columns % p.rows;
+    let matrix = e / p.columns / p.rows;
+"""
 LARGEST = 1024  # rows of matrices that one workgroup looks through; beyond it the host does
 
 

@@ -14,7 +14,7 @@ from ..spaces import Ints
 from .arrays import WGSL, Array, contiguous
 from .convolution import LANES, SUMMED, by_axis, repeated
 from .maps import contiguous_copy
-from .programs import Program
+from .programs import Program, check_rounds
 from .table import KERNELS, kernel
 
 Pairs = tuple[tuple[int, int], ...]
@@ -174,6 +174,7 @@ def window_words(
     x: Array, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints
 ) -> tuple[Ints, list[int]]:
     """The output's shape, and the words of the axes."""
+    check_rounds("pooling", 3 * math.prod(kernel))
     size, words = [], []
     steps = contiguous(x.shape)
     sizes = zip(kernel, stride, padding, dilation, strict=True)
@@ -260,6 +261,8 @@ def added(
     x: Array, dtype: np.dtype, shape: Ints, kernel: Ints, stride: Ints, padding: Pairs
 ) -> Array:
     """The same by one launch."""
+    met = [-(-k // s) for k, s in zip(kernel, stride, strict=True)]
+    check_rounds("the gradient of pooling", 3 * math.prod(met))
     x, plane = planes(x)
     out = x.gpu.empty(shape, dtype)
     words = [out.size, x.offset, plane]
