@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ._common import ROOT, Report, output
+from ._common import Report, output
 
 OPS = 1000
 MOST_PER_OP = 60e-6  # seconds of the main thread
@@ -44,7 +44,7 @@ def run(rounds: int) -> Report:
     for library, found in times.items():
         figures[f"{library}_step"] = min(found)
         spread = f"{min(found) * 1e3:.1f} to {max(found) * 1e3:.1f} ms"
-        print(f"training step of the digits network, {library}: {spread}")
+        print(f"training step of a convolutional network, {library}: {spread}")
     if "tinygrad" in times:
         faster = figures["faster_than_tinygrad"] = min(times["tinygrad"]) / min(times["adjoint"])
         print(f"times as fast as tinygrad: {faster:.1f} (at least {OF_TINYGRAD})")
@@ -82,27 +82,13 @@ def chain() -> float:
 
 
 def adjoint_step() -> float:
-    """Seconds of the fastest of some training steps of the demo's network."""
-    sys.path.insert(0, str(ROOT / "examples"))
-    import digits  # type: ignore[import-not-found]
-
+    """Seconds of the fastest of some training steps of a small convolutional network."""
     import adjoint as ad
+    from adjoint._commands.workloads import cnn
 
     ad.random.seed(0)
-    training, _ = digits.load_digits("webgpu")
-    model = digits.make_model("webgpu")
-    optimizer = ad.optim.SGD([p for layer in model for p in layer], lr=0.05, momentum=0.9)
-    images, labels = training.images[:BATCH], training.labels[:BATCH]
-
-    def step() -> float:
-        scores = digits.predict(model, images)
-        loss = ad.nn.functional.cross_entropy(scores, labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss.item()
-
-    return fastest(step)
+    step = cnn(ad, "webgpu")
+    return fastest(lambda: step().item())
 
 
 def tinygrad_step() -> float:
@@ -117,7 +103,7 @@ def tinygrad_step() -> float:
     shapes = ((16, 1, 3, 3), (16,), (32, 16, 3, 3), (32,), (128, 10), (10,))
     params = [Tensor(0.1 * rng.standard_normal(s).astype(np.float32)).realize() for s in shapes]
     filters1, bias1, filters2, bias2, weight, bias = params
-    optimizer = SGD(params, lr=0.05, momentum=0.9)
+    optimizer = SGD(params, lr=0.001, momentum=0.9)
 
     @TinyJit
     def step(images: Any, labels: Any) -> Any:

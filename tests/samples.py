@@ -359,7 +359,21 @@ def softmax(x: Array, axis: int) -> Array:
     return e / e.sum(axis, keepdims=True)
 
 
+def masked_softmax(x: Array, mask: Array, axis: int) -> Array:
+    e = np.exp(x) * mask
+    return e / np.maximum(e.sum(axis, keepdims=True), 1e-30)
+
+
 for axis in (0, 1):
+    sample(
+        "masked_softmax",
+        lambda x, mask, axis=axis: CALLS["masked_softmax"](x, mask, axis=axis),
+        lambda x, mask, axis=axis: masked_softmax(x, mask, axis),
+        ((3, 4), (3, 4)),
+        ((2, 3, 2), (3, 1)),
+        ((3, 4), (4,)),
+        domains=(real, boolean),
+    )
     sample(
         "softmax",
         lambda x, axis=axis: CALLS["softmax"](x, axis=axis),
@@ -545,6 +559,16 @@ sample(
     "nonzero", CALLS["nonzero"], lambda x: np.stack(np.nonzero(x)), ((3, 4),), domains=(boolean,)
 )
 
+sample(
+    "linear",
+    CALLS["linear"],
+    lambda x, weight, bias: x @ weight.T + bias,
+    ((4, 3), (2, 3), (2,)),
+    ((1, 1), (5, 1), (5,)),
+    ((0, 3), (2, 3), (2,)),
+    ((2, 0), (3, 0), (3,)),
+)
+sample("linear", lambda x, w: CALLS["linear"](x, w, None), lambda x, w: x @ w.T, ((4, 3), (2, 3)))
 sample("matmul", CALLS["matmul"], np.matmul, ((2, 3), (3, 2)), ((4, 2, 3), (3, 2)))
 sample("matmul", CALLS["matmul"], np.matmul, ((2, 3), (4, 3, 2)), ((2, 1, 2, 3), (3, 3, 1)))
 sample("matmul", CALLS["matmul"], np.matmul, ((2, 0), (0, 3)), ((1, 1), (2, 1, 1)))

@@ -16,7 +16,7 @@ from adjoint.backends import cpu
 
 PUBLIC = sorted(n for n in dir(ad) if not n.startswith("_") and getattr(ad, n) is not None)
 ROOT = Path(__file__).parent.parent
-TEXTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+TEXTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 MODULES = [
     ad,
     *(importlib.import_module(m.name) for m in pkgutil.walk_packages(ad.__path__, "adjoint.")),

@@ -4,6 +4,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from helpers import close
+from helpers import close, derivative, values
 
 import adjoint as ad
 
@@ -31,13 +32,207 @@ def printed(example: str, *options: str, folder: Path) -> str:
     return done.stdout
 
 
-# Digits.
+def numbers(pattern: str, text: str) -> tuple[float, ...]:
+    """What stands where a pattern has groups."""
+    found = re.search(pattern, text)
+    assert found, f"no {pattern!r} in:\n{text}"
+    return tuple(map(float, found.groups()))
 
 
-def test_digits_are_read_better_than_by_chance_after_one_epoch(tmp_path: Path) -> None:
-    out = printed("digits.py", "--epochs", "1", folder=tmp_path)
-    found = re.fullmatch(r"test accuracy: (\d+\.\d)%\n", out)
-    assert found and float(found[1]) > 60
+def load_example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    """float64 by default, as in the examples that need it."""
+    ad.set_default_dtype(ad.float64)
+    yield
+    ad.set_default_dtype(ad.float32)
+
+
+# All of them.
+
+NAMES = sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example_is_described_and_says_what_it_can_do(name: str, tmp_path: Path) -> None:
+    assert f"`{name}`" in (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert printed(name, "--help", folder=tmp_path).startswith(f"usage: {name}")
+
+
+# Networks, in their short modes: each learns something.
+
+
+def test_transformer_learns_more_than_the_frequencies_of_letters(tmp_path: Path) -> None:
+    out = printed("char_transformer.py", "--quick", folder=tmp_path)
+    loss, held_out, entropy = numbers(
+        r"loss ([\d.]+), held-out loss ([\d.]+), entropy of the letters ([\d.]+)\n", out
+    )
+    assert 2.9 < entropy < 3.2
+    assert loss < entropy - 0.3 and held_out < entropy - 0.3
+
+
+def test_transformer_sees_no_letters_to_come() -> None:
+    example = load_example("char_transformer")
+    model = example.Transformer(symbols=9, context=8, width=16, heads=2, layers=2).eval()
+    x = ad.random.integers(0, 9, (1, 8))
+    other = ad.concat([x[:, :5], 8 - x[:, 5:]], axis=1)
+    close(model(x)[:, :5], values(model(other)[:, :5]), 1e-5)
+    assert ad.max(ad.abs(model(x)[:, 5:] - model(other)[:, 5:])).item() > 1e-3
+
+
+def test_digits_are_read_and_the_saved_weights_are_those_that_were_tested(tmp_path: Path) -> None:
+    out = printed("cnn_digits.py", "--quick", "--weights", "weights.npz", folder=tmp_path)
+    (accuracy,) = numbers(r"test accuracy: ([\d.]+)%\n", out)
+    assert accuracy > 93
+    example = load_example("cnn_digits")
+    model = example.network()
+    model.load_state_dict(ad.load(tmp_path / "weights.npz"))
+    again = example.accuracy(model, ad.data.digits(train=False))
+    assert 100 * again == pytest.approx(accuracy, abs=0.01)
+
+
+def test_moved_digits_are_the_digits_up_to_a_pixel() -> None:
+    example = load_example("cnn_digits")
+    images = ad.data.digits().tensors[0][:100]
+    wide = np.pad(images.numpy(), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    places = [wide[:, :, i : i + 8, j : j + 8] for i in range(3) for j in range(3)]
+    moved = example.moved(images).numpy()
+    matches = np.array([np.all(place == moved, axis=(1, 2, 3)) for place in places])
+    assert np.all(matches.any(axis=0)) and np.all(matches.any(axis=1))
+
+
+def test_lstm_adds_better_than_the_mean(tmp_path: Path) -> None:
+    out = printed("lstm_sequence.py", "--quick", folder=tmp_path)
+    error, baseline = numbers(r"mean squared error ([\d.]+), of always saying 1: ([\d.]+)\n", out)
+    assert baseline == pytest.approx(1 / 6, rel=0.15)
+    assert error < baseline / 10
+
+
+def test_sequences_have_two_marks_and_their_sum() -> None:
+    x, sums = load_example("lstm_sequence").sequences(50, 10)
+    values, marks = np.moveaxis(x.numpy(), -1, 0)
+    assert np.all(marks[:, :5].sum(axis=1) == 1) and np.all(marks[:, 5:].sum(axis=1) == 1)
+    close(sums, [row[mark == 1].sum() for row, mark in zip(values, marks, strict=True)], 1e-6)
+
+
+def test_physics_informed_network_finds_the_solution(tmp_path: Path) -> None:
+    out = printed("physics_informed.py", "--quick", folder=tmp_path)
+    loss, error = r"loss ([\d.e+-]+)", r"relative error ([\d.e+-]+)"
+    first = numbers(rf"untrained: +{loss}, {error}", out)
+    adam = numbers(rf"after Adam: +{loss}, {error}", out)
+    lbfgs = numbers(rf"after L-BFGS: +{loss}, {error}", out)
+    assert first[0] > 10 * adam[0] > 100 * lbfgs[0]
+    assert first[1] > 0.5 and lbfgs[1] < 1e-2
+
+
+@pytest.mark.usefixtures("double")
+def test_the_exact_solution_solves_the_equation() -> None:
+    example = load_example("physics_informed")
+    points = example.Points(200)
+
+    class Exact(ad.nn.Module):
+        def forward(self, x: ad.Tensor, t: ad.Tensor) -> ad.Tensor:
+            return example.exact(x, t)
+
+    assert example.loss_of(Exact(), points).item() < 1e-24
+
+
+def test_neural_ode_learns_the_equations(tmp_path: Path) -> None:
+    out = printed("neural_ode.py", "--quick", folder=tmp_path)
+    through, adjoint, difference, after, before, standing = numbers(
+        r"backpropagation keeps +([\d.]+) kB\nadjoint method keeps +([\d.]+) kB\n"
+        r"their gradients differ by ([\d.e+-]+) of their length\n(?:.*\n)*"
+        r".*: ([\d.]+); untrained ([\d.]+), no change ([\d.]+)\n",
+        out,
+    )
+    assert adjoint < through / 10
+    assert difference < 1e-5
+    assert after < before / 3 and after < standing / 3
+
+
+@pytest.mark.usefixtures("double")
+def test_adjoint_method_approaches_backpropagation_with_the_fourth_power_of_the_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    example = load_example("neural_ode")
+    rate = example.Rate(8)
+    start = ad.random.normal((4, 2))
+    differences = []
+    for steps in (1, 2):
+        monkeypatch.setattr(example, "SOLVER_STEPS", steps)
+        grads = [
+            derivative(ad.sum(states**2), rate.layers[0].weight)
+            for states in (example.solved(rate, start, 6), example.adjoint_solver(rate)(start, 6))
+        ]
+        differences.append(ad.max(ad.abs(grads[0] - grads[1])).item())
+    assert 8 < differences[0] / differences[1] < 32
+
+
+def test_checkpoints_need_less_memory_and_give_the_same_gradients(tmp_path: Path) -> None:
+    out = printed("checkpoint_deep.py", "--quick", folder=tmp_path)
+    row = r" +([\d.]+) MB +([\d.]+) MB +[\d.]+ s +same\n"
+    kept8, peak8, kept2, peak2, kept, peak = numbers(
+        f"8 checkpoints{row}2 checkpoints{row}none{row}", out
+    )
+    assert kept8 < kept / 10 and kept2 < kept8
+    assert peak8 < peak2 < peak and peak8 < peak / 2
+
+
+# Weights of PyTorch.
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("webgpu", marks=pytest.mark.webgpu)])
+def test_weights_move_between_adjoint_and_pytorch(tmp_path: Path, device: str) -> None:
+    pytest.importorskip("safetensors")
+    out = printed("torch_weights.py", "--quick", "--device", device, folder=tmp_path)
+    titles = ["file saved from PyTorch", "saved and loaded by adjoint"]
+    if importlib.util.find_spec("torch"):
+        titles += ["adjoint to PyTorch", "PyTorch to adjoint"]
+    else:
+        assert "PyTorch is not installed" in out
+    for title in titles:
+        (difference,) = numbers(rf"{title} +outputs differ by at most ([\d.e+-]+)\n", out)
+        assert difference < 1e-5
+
+
+def without(package: str, example: str, folder: Path) -> subprocess.CompletedProcess:
+    """Run an example as where a package isn't installed."""
+    code = (
+        "import importlib.util, runpy, sys; package, path = sys.argv[1:]; "
+        "sys.modules[package] = None; find = importlib.util.find_spec; "
+        "importlib.util.find_spec = lambda name: None if name == package else find(name); "
+        "sys.argv = [path]; runpy.run_path(path, run_name='__main__')"
+    )
+    command = [sys.executable, "-W", "error", "-c", code, package, str(EXAMPLES / example)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def test_adjoints_half_of_the_weights_needs_no_pytorch(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    done = without("torch", "torch_weights.py", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 3 and "PyTorch is not installed" in done.stdout
+
+
+def test_where_safetensors_is_missing_the_example_says_how_to_get_it(tmp_path: Path) -> None:
+    done = without("safetensors", "torch_weights.py", tmp_path)
+    assert done.returncode == 1 and "pip install" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_shipped_weights_are_small_and_their_outputs_not_trivial() -> None:
+    pytest.importorskip("safetensors")
+    path = EXAMPLES / "torch_mlp.safetensors"
+    assert path.stat().st_size < 50_000
+    outputs = ad.load(path)["outputs"]
+    assert outputs.shape == (16, 4) and ad.std(outputs).item() > 0.1
 
 
 # The Gaussian process: what it computes.
@@ -45,13 +240,7 @@ def test_digits_are_read_better_than_by_chance_after_one_epoch(tmp_path: Path) -
 
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "gaussian_process", EXAMPLES / "gaussian_process.py"
-    )
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_example("gaussian_process")
 
 
 def numpy_covariance(logs: np.ndarray, times: np.ndarray, others: np.ndarray) -> np.ndarray:

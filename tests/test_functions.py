@@ -237,6 +237,7 @@ EXEMPT = {
     "the machinery of gradients and traces": "checkpoint checkpoint_sequential get_default_workers "
     "gradients is_grad_enabled is_recomputing is_tracing set_default_workers trace",
     "about recorded graphs": "graph memory",
+    "about files": "load load_metadata save",
     "about memory and threads": "empty_cache get_num_threads memory_stats set_cache_limit "
     "set_num_threads",
     "applies a function": "tree_map",

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint._graphs.kept import arrays_in, show_bytes
+from adjoint._graphs.kept import arrays_in
 from adjoint._graphs.layout import Box, Layout, apart, ports
 from adjoint._graphs.svg import LONGEST_LINE
+from adjoint._show import show_bytes
 from adjoint.primitives.reductions import moments
 
 

@@ -27,6 +27,7 @@ WITHOUT_FUSED_RULES = {
     "conv_input": "a contraction",
     "conv_weight": "a contraction",
     "inv": "a contraction",
+    "linear": "a contraction",
     "matmul": "a contraction",
     "matrix_transpose": "moves elements",
     "mirrored": "moves elements",

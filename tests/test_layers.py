@@ -9,7 +9,8 @@ import adjoint
 ROOT = Path(adjoint.__file__).parent
 LAYERS = (
     ("_errors",),
-    ("_config", "_dtypes", "_modes", "_tree"),
+    ("_config", "_dtypes", "_modes", "_show", "_tree"),
+    ("_timing",),
     ("kernels",),
     ("backends",),
     ("_node",),
@@ -27,14 +28,15 @@ LAYERS = (
     ("_pass",),
     ("_parallel",),
     ("_reverse",),
-    ("autograd", "_trace", "_checkpoint", "_variables", "_runtime", "_devices"),
+    ("autograd", "_trace", "_checkpoint", "_variables", "_runtime", "_devices", "_profile"),
     ("_partial", "_examples"),
     ("_batch",),
     ("_transforms",),
     ("functions",),
     ("random", "linalg", "fft"),
-    ("nn", "optim", "testing", "_graphs"),
+    ("data", "nn", "optim", "testing", "_files", "_graphs"),
     ("__init__",),
+    ("_commands",),
     ("__main__",),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

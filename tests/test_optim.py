@@ -2,6 +2,7 @@
 
 import copy
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -45,6 +46,7 @@ CASES = [
             {"lr": 0.1, "momentum": 0.9},
             {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01},
             {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01, "nesterov": True},
+            {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "maximize": True},
         ],
         "Adam": [
             {},
@@ -56,12 +58,24 @@ CASES = [
         "AdamW": [
             {},
             {"lr": 0.01, "weight_decay": 0.0},
-            {"lr": 0.01, "weight_decay": 0.3, "amsgrad": True},
+            {"lr": 0.01, "weight_decay": 0.3, "amsgrad": True, "maximize": True},
+        ],
+        "RMSprop": [
+            {},
+            {"momentum": 0.9, "weight_decay": 0.1},
+            {"centered": True},
+            {"alpha": 0.4, "centered": True, "momentum": 0.5, "maximize": True},
+        ],
+        "Adagrad": [
+            {},
+            {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1},
+            {"initial_accumulator_value": 0.5, "maximize": True},
         ],
     }.items()
     for options in every
 ]
 each_case = pytest.mark.parametrize("case", CASES, ids=repr)
+each_kind = pytest.mark.parametrize("case", [CASES[0], CASES[2], *CASES[6::4]], ids=repr)
 each_dtype = pytest.mark.parametrize("dtype", DTYPES)
 
 
@@ -90,8 +104,8 @@ def trained(case: Case, params: list[ad.Tensor], steps: int = 4) -> list[np.ndar
 
 
 def everything(optimizer: Any) -> list[np.ndarray]:
-    state = [x for tensors in optimizer.state.values() for x in tensors]
-    return [values(x).copy() for x in (*optimizer.params, *state, optimizer.steps)]
+    state = [x for entry in optimizer.state.values() for x in entry.values()]
+    return [values(x).copy() for x in (*optimizer.params, *state)]
 
 
 def same(one: list[np.ndarray], other: list[np.ndarray]) -> None:
@@ -108,7 +122,7 @@ def same(one: list[np.ndarray], other: list[np.ndarray]) -> None:
 def test_like_pytorch(case: Case, dtype: Any) -> None:
     torch = pytest.importorskip("torch")
     theirs = [torch.tensor(x, requires_grad=True) for x in arrays(dtype)]
-    optimizer = getattr(torch.optim, case.name)(theirs, **{"lr": 1e-3} | case.options)
+    optimizer = getattr(torch.optim, case.name)(theirs, **case.options)
     for seed in range(4):
         for p in theirs:
             g = np.random.default_rng((seed, p.numel())).standard_normal(tuple(p.shape))
@@ -191,8 +205,8 @@ np.savez(sys.argv[1], *[x for case in CASES for x in trained(case, leaves())])
 # Which parameters.
 
 
-@needs_kernels
-def test_a_step_is_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+def count_launches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of chunks of each launch from now on."""
     from adjoint.backends.cpu.fast import updates
 
     chunks: list[int] = []
@@ -203,7 +217,14 @@ def test_a_step_is_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
 
     original = updates.run
     monkeypatch.setattr(updates, "run", run)
-    trained(Case("Adam", {}), leaves(), steps=3)
+    return chunks
+
+
+@needs_kernels
+@each_case
+def test_a_step_is_one_launch(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks = count_launches(monkeypatch)
+    trained(case, leaves(), steps=3)
     assert len(chunks) == 3 and chunks[0] > len(SHAPES)
 
 
@@ -220,17 +241,20 @@ def test_parameters_without_gradient_are_left_out() -> None:
         alone[0].requires_grad_(seed == 1)
         optimizer.step()
         other.step()
-    assert optimizer.steps.tolist() == [0, 1] + [3] * (len(params) - 2)
+    steps = [entry["step"].item() for entry in optimizer.state.values()]
+    assert steps == [1] + [3] * (len(params) - 2)
+    assert params[0] not in optimizer.state
     same([values(p) for p in params], [arrays()[0], *map(values, alone)])
     assert values(alone[0]) != arrays()[1]
 
 
 def test_nothing_happens_without_gradients() -> None:
     for case in CASES:
-        assert not any(trained(case, leaves(), steps=0)[-1])
         params = leaves()
-        case.make(params).step()
+        optimizer = case.make(params)
+        optimizer.step()
         same([values(p) for p in params], arrays())
+        assert not optimizer.state
 
 
 def test_duplicates_count_once() -> None:
@@ -297,7 +321,7 @@ def as_array(held: Any) -> np.ndarray:
     return np.array(held if isinstance(held, np.ndarray) else values(held))
 
 
-@each_case
+@each_kind
 @pytest.mark.parametrize("name", HOLDERS)
 def test_what_was_taken_from_a_parameter_stays(name: str, case: Case) -> None:
     params = [leaf(np.linspace(-1, 1, 20_000), np.float32)]
@@ -348,9 +372,9 @@ def test_parameters_that_share_memory_are_independent() -> None:
 def test_memory_that_nobody_else_sees_is_used_again(case: Case) -> None:
     params = leaves()
     optimizer = case.make(params)
-    tensors = [tensor for slot in optimizer.slots for tensor in slot.tensors]
     give_gradients(params, 0)
     optimizer.step()
+    tensors = [tensor for slot in optimizer.slots.values() for tensor in slot.tensors]
     before = [id(tensor.data) for tensor in tensors]
     give_gradients(params, 1)
     optimizer.step()
@@ -387,7 +411,8 @@ def test_another_optimizer_goes_on_from_a_state(case: Case) -> None:
     same(everything(optimizer), everything(resumed))
     again = getattr(ad.optim, case.name)(leaves(), **case.options)
     again.load_state_dict(saved)  # the steps since haven't changed it
-    assert set(again.steps.tolist()) <= {0.0, 2.0}
+    for entry in again.state.values():
+        assert entry.get("step", ad.tensor(2.0)).item() == 2.0
 
 
 def test_a_copied_optimizer_goes_its_own_way() -> None:
@@ -405,9 +430,552 @@ def test_settings_can_change_between_steps() -> None:
     optimizer = ad.optim.SGD([p], lr=0.5)
     p.grad = ad.asarray([1.0], dtype=ad.float64)
     optimizer.step()
-    optimizer.lr, optimizer.weight_decay = 0.25, 1.0
+    optimizer.param_groups[0] |= {"lr": 0.25, "weight_decay": 1.0}
     optimizer.step()
     close(p, [0.5 - 0.25 * 1.5])
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("SGD", {"lr": 0.1}, {"momentum": 0.9, "dampening": 0.5}),
+        ("SGD", {"lr": 0.1, "momentum": 0.9}, {"momentum": 0.0}),
+        ("Adam", {"lr": 0.1}, {"betas": [0.5, 0.9], "maximize": True}),
+        ("RMSprop", {"lr": 0.1}, {"weight_decay": 0.1, "alpha": 0.5}),
+    ],
+    ids=str,
+)
+def test_settings_of_all_kinds_can_change_as_in_pytorch(name: str, before: Any, after: Any) -> None:
+    torch = pytest.importorskip("torch")
+    results = []
+    for library in (ad, torch):
+        p = library.tensor(np.linspace(-1, 1, 7), requires_grad=True)
+        optimizer = getattr(library.optim, name)([p], **before)
+        for step in range(9):
+            optimizer.param_groups[0].update(after if 3 <= step < 6 else before)
+            optimizer.zero_grad()
+            (p * p * p).sum().backward()
+            optimizer.step()
+        results.append(p.detach().numpy())
+    np.testing.assert_allclose(*results, rtol=1e-12, atol=1e-12)
+
+
+def test_a_setting_that_is_wrong_is_found_at_the_next_step() -> None:
+    (p,) = params = one()
+    optimizer = ad.optim.SGD(params, lr=0.5)
+    p.grad = p.detach()
+    optimizer.param_groups[0]["lr"] = -1.0
+    with pytest.raises(ad.ArgumentError, match=r"lr .* -1\.0"):
+        optimizer.step()
+    close(p, [1.0, 2.0])
+
+
+def test_a_closure_is_called_with_gradients_and_its_loss_comes_back() -> None:
+    (p,) = params = one()
+    optimizer = ad.optim.SGD(params, lr=0.25)
+
+    def closure() -> ad.Tensor:
+        optimizer.zero_grad()
+        loss = (p * p).sum()
+        loss.backward()
+        return loss
+
+    with ad.no_grad():
+        assert optimizer.step(closure).item() == 5.0
+    close(p, [0.5, 1.0])
+
+
+def test_gradients_are_forgotten_or_made_zeros() -> None:
+    (p,) = params = one()
+    optimizer = ad.optim.SGD(params)
+    optimizer.zero_grad(set_to_none=False)
+    assert p.grad is None
+    p.grad = p.detach()
+    optimizer.zero_grad(set_to_none=False)
+    close(p.grad, [0.0, 0.0])
+    optimizer.zero_grad()
+    assert p.grad is None
+
+
+# Groups.
+
+
+def test_groups_have_their_settings_or_the_defaults() -> None:
+    params = leaves()
+    given = [{"params": params[:2], "lr": 0.5, "name": "first"}, {"params": iter(params[2:])}]
+    optimizer = ad.optim.SGD(given, lr=0.1)
+    assert [group["lr"] for group in optimizer.param_groups] == [0.5, 0.1]
+    assert [len(group["params"]) for group in optimizer.param_groups] == [2, len(params) - 2]
+    assert optimizer.param_groups[0]["name"] == "first"
+    assert optimizer.defaults["lr"] == 0.1
+    assert set(given[0]) == {"params", "lr", "name"}  # what was given stays as it was
+
+
+def test_parameters_may_be_named() -> None:
+    x, y = leaves()[:2]
+    optimizer = ad.optim.SGD({"x": x, "y": y}.items())
+    assert optimizer.param_groups[0]["params"] == [x, y]
+    assert optimizer.param_groups[0]["param_names"] == ["x", "y"]
+    assert optimizer.state_dict()["param_groups"][0]["param_names"] == ["x", "y"]
+
+
+def test_a_group_can_come_later() -> None:
+    params, together = leaves(), leaves()
+    optimizer, other = ad.optim.Adam(params[:3]), ad.optim.Adam(together)
+    optimizer.add_param_group({"params": params[3]})
+    optimizer.add_param_group({"params": params[4:]})
+    for seed in range(3):
+        for given in (params, together):
+            give_gradients(given, seed)
+        optimizer.step()
+        other.step()
+    same(everything(optimizer), everything(other))
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    ("case", "others", "launches"),
+    [
+        (Case("SGD", {"lr": 0.1, "momentum": 0.9}), {"lr": 0.2, "momentum": 0.5}, 1),
+        (Case("SGD", {"lr": 0.1, "momentum": 0.9}), {"momentum": 0.0}, 2),
+        (Case("Adam", {}), {"lr": 0.2, "betas": (0.8, 0.9), "eps": 1e-3}, 1),
+        (Case("AdamW", {}), {"weight_decay": 0.0}, 1),
+        (Case("Adagrad", {}), {"lr_decay": 0.1}, 1),
+    ],
+    ids=str,
+)
+def test_groups_are_updated_in_one_launch(
+    case: Case, others: dict, launches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where their numbers are all that differs; and their bits are those that each has alone."""
+    chunks = count_launches(monkeypatch)
+    params, first, second = leaves(), leaves()[:5], leaves()[5:]
+    # More parameters than are left to ops, in each group.
+    extra = [leaf(x, np.float32) for x in arrays()]
+    groups = [{"params": params[:5]}, {"params": [*params[5:], *extra]} | others]
+    optimizer = case.make(groups)
+    alone = [case.make(first), case.make([{"params": second} | others])]
+    for seed in range(3):
+        for given in (params, extra, first, second):
+            give_gradients(given, seed)
+        chunks.clear()
+        optimizer.step()
+        assert len(chunks) == launches
+        for each in alone:
+            each.step()
+    same([values(p) for p in params], [values(p) for p in (*first, *second)])
+
+
+def test_a_parameter_of_a_group_that_was_removed_stays() -> None:
+    params = leaves()
+    optimizer = ad.optim.Adam([{"params": params[:2]}, {"params": params[2:], "lr": 0.1}])
+    saved(optimizer)
+    before = [values(p).copy() for p in params]
+    del optimizer.param_groups[0]
+    saved(optimizer)
+    same([values(p) for p in params[:2]], before[:2])
+    assert optimizer.state[params[2]]["step"].item() == 2.0
+    assert (values(params[-1]) != before[-1]).any()
+
+
+# Saved states.
+
+
+def test_a_state_has_pytorchs_shape() -> None:
+    params = leaves()[:3]
+    optimizer = ad.optim.Adam([{"params": params[:1]}, {"params": params[1:], "lr": 0.1}])
+    params[0].grad, params[2].grad = params[0].detach(), params[2].detach()
+    optimizer.step()
+    state = optimizer.state_dict()
+    assert list(state) == ["state", "param_groups"]
+    assert [group["params"] for group in state["param_groups"]] == [[0], [1, 2]]
+    assert state["param_groups"][1]["lr"] == 0.1
+    assert list(state["state"]) == [0, 2]  # the other has had no gradient
+    assert list(state["state"][2]) == ["step", "exp_avg", "exp_avg_sq"]
+    assert state["state"][2]["exp_avg"].shape == params[2].shape
+
+
+def as_theirs(value: Any, torch: Any) -> Any:
+    """A state for PyTorch, from one of ours."""
+    if isinstance(value, dict):
+        return {key: as_theirs(item, torch) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_theirs(item, torch) for item in value]
+    return torch.tensor(np.array(values(value))) if isinstance(value, ad.Tensor) else value
+
+
+def as_ours(value: Any, torch: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: as_ours(item, torch) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_ours(item, torch) for item in value]
+    return ad.tensor(value.numpy()) if isinstance(value, torch.Tensor) else value
+
+
+STATES = [*CASES, Case("LBFGS", {"max_iter": 2, "history_size": 3}), Case("LBFGS", {"max_iter": 4})]
+
+
+@pytest.mark.parametrize("case", STATES, ids=repr)
+def test_states_go_from_and_to_pytorch(case: Case) -> None:
+    torch = pytest.importorskip("torch")
+
+    def run(library: Any, optimizer: Any, x: Any, steps: int) -> np.ndarray:
+        def closure() -> Any:
+            optimizer.zero_grad()
+            loss = (x * x * (x * x - 1) + x).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(steps):
+            optimizer.step(closure)
+        return np.array(x.detach().numpy())
+
+    def make(library: Any, array: np.ndarray) -> tuple[Any, Any, Any]:
+        x = library.tensor(array, requires_grad=True)
+        return library, getattr(library.optim, case.name)([x], **case.options), x
+
+    def resumed(one: Any, array: np.ndarray, state: dict) -> np.ndarray:
+        library, optimizer, x = make(one, array)
+        optimizer.load_state_dict(state)
+        return run(library, optimizer, x, 3)
+
+    start = np.linspace(-1, 1, 6)
+    own, other = make(ad, start), make(torch, start)
+    here, there = run(*own, 3), run(*other, 3)
+    states = as_theirs(own[1].state_dict(), torch), as_ours(other[1].state_dict(), torch)
+    expected = run(*other, 3)
+    np.testing.assert_allclose(resumed(torch, here, states[0]), expected, rtol=1e-9)
+    np.testing.assert_allclose(resumed(ad, there, states[1]), expected, rtol=1e-9)
+
+
+def test_a_state_that_does_not_fit_changes_nothing() -> None:
+    params = leaves()
+    optimizer = ad.optim.Adam(params, lr=0.5)
+    saved(optimizer)
+    before = everything(optimizer)
+    state = saved(ad.optim.Adam(leaves(), lr=0.1))
+    state["state"][len(params) - 1]["exp_avg"] = ad.zeros(3)
+    with pytest.raises(ad.ShapeError):
+        optimizer.load_state_dict(state)
+    same(everything(optimizer), before)
+    assert optimizer.param_groups[0]["lr"] == 0.5
+
+
+def test_entries_of_a_users_own_are_saved_too() -> None:
+    optimizer, other = ad.optim.SGD(group(name="head", scale=2.0)), ad.optim.SGD(group())
+    other.load_state_dict(optimizer.state_dict())
+    assert other.param_groups[0]["name"] == "head"
+    assert other.param_groups[0]["scale"] == 2.0
+
+
+def test_betas_are_a_tuple_again_when_loaded() -> None:
+    optimizer, other = ad.optim.Adam(one(), betas=(0.5, 0.6)), ad.optim.Adam(one())
+    state = optimizer.state_dict()
+    assert state["param_groups"][0]["betas"] == [0.5, 0.6]
+    other.load_state_dict(state)
+    assert other.param_groups[0]["betas"] == (0.5, 0.6)
+
+
+def test_an_optimizer_can_be_pickled() -> None:
+    optimizer = ad.optim.Adam(leaves())
+    saved(optimizer)
+    same(everything(pickle.loads(pickle.dumps(optimizer))), everything(optimizer))
+
+
+def test_a_state_is_to_look_at() -> None:
+    optimizer = ad.optim.Adam(one())
+    saved(optimizer)
+    with pytest.raises(TypeError):
+        optimizer.state[optimizer.params[0]]["exp_avg"] = ad.zeros(2)  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        optimizer.state.clear()  # type: ignore[attr-defined]
+
+
+def test_a_graph_goes_on_from_a_loaded_state() -> None:
+    def make() -> tuple[list[ad.Tensor], Any, Callable[[], None]]:
+        params = leaves()[:3]
+        optimizer = ad.optim.Adam(params, lr=0.1)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            ad.stack([ad.sin(p * 3.0).sum() for p in params]).sum().backward()
+            optimizer.step()
+
+        return params, optimizer, step
+
+    params, optimizer, step = make()
+    copies, other, traced = make()
+    graph = ad.trace(traced)  # before anything is remembered
+    for _ in range(3):
+        step()
+    other.load_state_dict(optimizer.state_dict())
+    for p, copied in zip(params, copies, strict=True):
+        with ad.no_grad():
+            copied[...] = p.detach()
+    step()
+    graph()
+    same(everything(optimizer), everything(other))
+
+
+# Devices.
+
+
+@pytest.mark.webgpu
+@each_kind
+def test_a_gpus_steps_are_the_cpus(case: Case) -> None:
+    """Also those of groups, and of a graph."""
+
+    def run(device: str, traced: bool) -> list[np.ndarray]:
+        start = arrays(shapes=((), (7,), (3, 11), (0,)))
+        params = [ad.tensor(x, device=device, requires_grad=True) for x in start]
+        optimizer = case.make([{"params": params[:2]}, {"params": params[2:], "lr": 0.02}])
+
+        def step() -> None:
+            optimizer.zero_grad()
+            ad.stack([ad.sin(p * 3.0).sum() for p in params]).sum().backward()
+            optimizer.step()
+
+        program = ad.trace(step) if traced else step
+        for _ in range(4):
+            program()
+        assert all(p.device == device for p in params)
+        return everything(optimizer)
+
+    expected = run("cpu", False)
+    for traced in (False, True):
+        for x, y in zip(run("webgpu", traced), expected, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.webgpu
+def test_parameters_may_move_before_the_first_step_and_states_move_when_loaded() -> None:
+    params = leaves()[:2]
+    optimizer = ad.optim.Adam(params)
+    for p in params:
+        p.data = p.detach().to("webgpu").data  # as a module's `to` does it
+    saved(optimizer)
+    there = ad.optim.Adam(leaves()[:2])
+    there.load_state_dict(optimizer.state_dict())
+    assert {x.device for entry in there.state.values() for x in entry.values()} == {"cpu"}
+    saved(there)
+    for p in params:
+        p.data = p.detach().to("cpu").data
+        p.grad = p.detach()
+    with pytest.raises(ad.DeviceError, match="cpu"):
+        optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.step()
+
+
+@pytest.mark.webgpu
+def test_lbfgs_works_on_a_gpu() -> None:
+    x = ad.tensor([3.0, -4.0], device="webgpu", requires_grad=True)
+    optimizer = ad.optim.LBFGS([x], line_search_fn="strong_wolfe")
+
+    def closure() -> ad.Tensor:
+        optimizer.zero_grad()
+        loss = ((x - 1.0) ** 4).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert x.device == "webgpu"
+    assert closure().item() < 1e-4
+
+
+# L-BFGS.
+
+
+def minimized(f: Callable[[ad.Tensor], ad.Tensor], start: Any, **options: Any) -> ad.Tensor:
+    x = leaf(start)
+    limits = {"tolerance_grad": 1e-9, "tolerance_change": 1e-18}
+    optimizer = ad.optim.LBFGS([x], **limits | options)
+
+    def closure() -> ad.Tensor:
+        optimizer.zero_grad()
+        loss = f(x)
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    return x
+
+
+def valley(x: ad.Tensor) -> ad.Tensor:
+    return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
+def test_lbfgs_gets_through_a_bent_valley() -> None:
+    x = minimized(valley, [-1.2, 1.0, -0.5, 2.0], max_iter=200, line_search_fn="strong_wolfe")
+    close(x, np.ones(4), 1e-6)
+
+
+@pytest.mark.parametrize("lr", [1e-3, 1.0, 1e3])
+def test_a_line_search_does_not_need_a_good_first_step(lr: float) -> None:
+    x = minimized(valley, [-1.2, 1.0], lr=lr, max_iter=300, line_search_fn="strong_wolfe")
+    close(x, np.ones(2), 1e-6)
+
+
+def test_a_line_search_comes_back_from_where_a_loss_is_not_a_number() -> None:
+    x = minimized(
+        lambda x: (x - ad.log(x)).sum(), [0.5, 3.0], lr=20.0, line_search_fn="strong_wolfe"
+    )
+    close(x, np.ones(2), 1e-4)
+
+
+def test_a_line_search_that_is_interrupted_leaves_parameters_as_they_were() -> None:
+    x, calls = leaf([3.0, -4.0]), []
+    optimizer = ad.optim.LBFGS([x], line_search_fn="strong_wolfe")
+
+    def closure() -> ad.Tensor:
+        if calls:
+            raise KeyboardInterrupt
+        calls.append(1)
+        loss = (x * x).sum()
+        loss.backward()
+        return loss
+
+    with pytest.raises(KeyboardInterrupt):
+        optimizer.step(closure)
+    close(x, [3.0, -4.0])
+
+
+def test_lbfgs_leaves_frozen_parameters_out() -> None:
+    x, frozen, unused = leaf([3.0]), leaf([2.0]), leaf([1.0])
+    frozen.grad = frozen.detach()
+    frozen.requires_grad_(False)
+    optimizer = ad.optim.LBFGS([x, frozen, unused])
+
+    def closure() -> ad.Tensor:
+        x.grad = None
+        loss = (x * x * frozen).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert abs(x.item()) < 1e-6
+    assert (frozen.item(), unused.item()) == (2.0, 1.0)
+
+
+def test_lbfgs_says_that_it_cannot_be_traced() -> None:
+    optimizer = ad.optim.LBFGS(one())
+    with pytest.raises(ad.TraceError, match="LBFGS"):
+        ad.trace(lambda: optimizer.step(lambda: ad.tensor(0.0)))
+
+
+# Averages.
+
+
+class Model:
+    """What looks like a module, with a parameter and a buffer."""
+
+    def __init__(self) -> None:
+        self.w = leaf([0.0, 1.0])
+        self.count = ad.tensor(0)
+
+    def named_parameters(self) -> Any:
+        return {"w": self.w}.items()
+
+    def named_buffers(self) -> Any:
+        return {"count": self.count}.items()
+
+    def set(self, number: float) -> None:
+        with ad.no_grad():
+            self.w[...] = number
+            self.count[...] = int(number)
+
+
+def test_averages_forget_by_their_decay() -> None:
+    model = Model()
+    ema, expected = ad.optim.EMA(model, decay=0.9), np.array([0.0, 1.0])
+    for number in (10.0, 20.0, 30.0):
+        model.set(number)
+        ema.update()
+        expected = 0.9 * expected + 0.1 * number
+    close(ema.averages["w"], expected)
+    assert ema.averages["count"].item() == 30  # buffers are copied
+
+
+def test_a_warm_up_forgets_first_values_sooner() -> None:
+    p = leaf([0.0])
+    ema, expected = ad.optim.EMA([p], decay=0.25, warmup=True), 0.0
+    for n in range(4):
+        with ad.no_grad():
+            p[...] = n + 1.0
+        ema.update()
+        decay = min(0.25, (1 + n) / (10 + n))
+        expected = decay * expected + (1 - decay) * (n + 1)
+        close(ema.averages["0"], [expected])
+
+
+def test_averages_are_there_within_apply_only() -> None:
+    model = Model()
+    ema = ad.optim.EMA(model, decay=0.5)
+    model.set(4.0)
+    ema.update()
+    model.set(8.0)
+    with pytest.raises(KeyboardInterrupt), ema.apply():
+        close(model.w, [2.0, 2.5])
+        assert model.count.item() == 4
+        assert model.w.requires_grad and model.w.is_leaf
+        raise KeyboardInterrupt
+    close(model.w, [8.0, 8.0])
+    assert model.count.item() == 8
+
+
+def test_averages_can_be_copied() -> None:
+    model, other = Model(), Model()
+    ema = ad.optim.EMA(model, decay=0.5)
+    model.set(4.0)
+    ema.update()
+    model.set(8.0)
+    ema.copy_to(other)
+    close(other.w, [2.0, 2.5])
+    close(model.w, [8.0, 8.0])
+    ema.copy_to()
+    close(model.w, [2.0, 2.5])
+
+
+def test_another_ema_goes_on_from_a_state() -> None:
+    model = Model()
+    ema, other = (ad.optim.EMA(model, 0.5, warmup=True) for _ in range(2))
+    model.set(4.0)
+    ema.update()
+    state = ema.state_dict()
+    other.load_state_dict(state)
+    model.set(8.0)
+    ema.update()
+    other.update()
+    close(other.averages["w"], values(ema.averages["w"]))
+    again = ad.optim.EMA(model, 0.5)
+    again.load_state_dict(state)  # the update since hasn't changed it
+    assert again.state_dict()["updates"] == 1.0
+
+
+@needs_kernels
+def test_an_update_of_averages_is_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    params = leaves()
+    ema = ad.optim.EMA(params, decay=0.75)
+    before = [values(x).copy() for x in ema.averages.values()]
+    give_gradients(params, 0)
+    ad.optim.SGD(params, lr=1.0).step()
+    chunks = count_launches(monkeypatch)
+    ema.update()
+    assert len(chunks) == 1
+    for average, old, p in zip(ema.averages.values(), before, params, strict=True):
+        np.testing.assert_allclose(values(average), 0.75 * old + 0.25 * values(p), atol=1e-6)
+
+
+def test_a_traced_update_of_averages_replays() -> None:
+    p = leaf([0.0])
+    ema, other = (ad.optim.EMA([p], decay=0.3, warmup=True) for _ in range(2))
+    graph = ad.trace(other.update)
+    for n in range(4):
+        with ad.no_grad():
+            p[...] = n + 1.0
+        ema.update()
+        graph()
+        close(other.averages["0"], values(ema.averages["0"]))
 
 
 # Errors.
@@ -425,39 +993,142 @@ def one() -> list[ad.Tensor]:
     return [leaf([1.0, 2.0])]
 
 
-def loaded(other: Any, **entries: Any) -> None:
-    ad.optim.Adam(one()).load_state_dict(other.state_dict() | entries)
+def saved(optimizer: Any, **entries: Any) -> dict[str, Any]:
+    """The state of an optimizer after a step, with other entries."""
+    for p in optimizer.params:
+        p.grad = p.detach()
+    optimizer.step()
+    return optimizer.state_dict() | entries
 
 
+def load(state: Any) -> None:
+    ad.optim.Adam(one()).load_state_dict(state)
+
+
+def load_entries(**entries: Any) -> None:
+    """With other entries for the first parameter."""
+    state = saved(optim.Adam(one()))
+    load(state | {"state": {0: state["state"][0] | entries}})
+
+
+def group(**entries: Any) -> list[dict[str, Any]]:
+    return [{"params": one()} | entries]
+
+
+def removed(state: dict[str, Any], key: str) -> dict[str, Any]:
+    del state["state"][0][key]
+    return state
+
+
+def appended() -> None:
+    optimizer = optim.SGD(one())
+    optimizer.param_groups[0]["params"].append(one()[0])
+    saved(optimizer)
+
+
+SHARED = one()
+TOO_MANY = {"state": {3: {}}}
 MISUSES = [
     Misuse(ad.ArgumentError, lambda: optim.SGD(one()[0]), "SGD | a list | one tensor"),
-    Misuse(ad.ArgumentError, lambda: optim.Adam([]), "Adam | empty"),
+    Misuse(ad.ArgumentError, lambda: optim.Adam([]), "optimizer got an empty parameter list"),
+    Misuse(ad.DTypeError, lambda: optim.SGD(Model()), "SGD | Model | model.parameters()"),  # type: ignore[arg-type]
+    Misuse(ad.DTypeError, lambda: optim.SGD({"w": one()[0]}), "a dict | params.items()"),  # type: ignore[arg-type]
+    Misuse(ad.DTypeError, lambda: optim.SGD(set(one())), "order | set"),
+    Misuse(ad.DTypeError, lambda: optim.SGD(3), "SGD | a list | int"),  # type: ignore[arg-type]
     Misuse(ad.DTypeError, lambda: optim.AdamW([3.0]), "AdamW | tensors | float"),  # type: ignore[list-item]
     Misuse(ad.DTypeError, lambda: optim.Adam([ad.asarray([1])]), "floats | int64[1]"),
     Misuse(ad.ArgumentError, lambda: optim.Adam([one()[0] * 2]), "leaves | float64[2] | multiply"),
+    Misuse(ad.ArgumentError, lambda: optim.SGD([*one(), *group()]), "tensors or groups | both"),  # type: ignore[list-item]
+    Misuse(ad.ArgumentError, lambda: optim.SGD([{"lr": 0.1}]), 'a dict with "params" | lr'),
+    Misuse(ad.ArgumentError, lambda: optim.SGD([{"params": SHARED}] * 2), "in two groups"),
+    Misuse(ad.ArgumentError, lambda: optim.SGD([("w", one()[0]), one()[0]]), "names | both"),  # type: ignore[list-item]
+    Misuse(ad.ArgumentError, lambda: optim.SGD([("w", p) for p in one() + one()]), "one name | w"),
+    Misuse(
+        ad.ArgumentError,
+        lambda: optim.SGD([("w", one()[0])]).add_param_group({"params": one()}),
+        "names | both",
+    ),
+    Misuse(ad.DTypeError, lambda: optim.SGD([(3, one()[0])]), "a string | 3"),  # type: ignore[list-item]
+    Misuse(ad.ArgumentError, appended, "by hand | add_param_group"),
     Misuse(ad.ArgumentError, lambda: optim.SGD(one(), lr=-1.0), "lr | negative | -1.0"),
+    Misuse(ad.ArgumentError, lambda: optim.SGD(group(lr=-1.0)), "lr | negative | -1.0"),
     Misuse(ad.ArgumentError, lambda: optim.SGD(one(), lr=float("nan")), "lr | nan"),
     Misuse(ad.DTypeError, lambda: optim.SGD(one(), lr=ad.asarray(1.0)), "lr | number | tensor"),  # type: ignore[arg-type]
     Misuse(ad.ArgumentError, lambda: optim.SGD(one(), momentum=-0.5), "momentum | -0.5"),
     Misuse(ad.ArgumentError, lambda: optim.SGD(one(), weight_decay=-0.5), "weight_decay | -0.5"),
     Misuse(ad.ArgumentError, lambda: optim.SGD(one(), nesterov=True), "nesterov | momentum"),
+    Misuse(
+        ad.ArgumentError,
+        lambda: optim.SGD(one(), momentum=0.9, dampening=0.1, nesterov=True),
+        "nesterov | dampening=0.1",
+    ),
     Misuse(ad.DTypeError, lambda: optim.SGD(one(), momentum=0.9, nesterov=1), "nesterov | 1"),  # type: ignore[arg-type]
     Misuse(ad.ArgumentError, lambda: optim.Adam(one(), betas=(0.9, 1.0)), "betas | below 1 | 1.0"),
     Misuse(ad.ArgumentError, lambda: optim.Adam(one(), betas=0.9), "betas | two | 0.9"),  # type: ignore[arg-type]
     Misuse(ad.ArgumentError, lambda: optim.Adam(one(), eps=-1e-8), "eps | -1e-08"),
     Misuse(ad.DTypeError, lambda: optim.Adam(one(), amsgrad=None), "amsgrad | None"),  # type: ignore[arg-type]
-    Misuse(ad.ArgumentError, lambda: loaded(optim.SGD(one())), "settings | amsgrad | momentum"),
     Misuse(
-        ad.ArgumentError, lambda: loaded(optim.Adam(one(), amsgrad=True)), "state | max_exp_avg_sq"
+        ad.ArgumentError,
+        lambda: optim.AdamW(group(decoupled_weight_decay=False)),
+        "AdamW | decoupled | Adam",
     ),
-    Misuse(ad.ArgumentError, lambda: loaded(optim.Adam(one() + one())), "for 2 parameters | has 1"),
-    Misuse(ad.ShapeError, lambda: loaded(optim.Adam([leaf([1.0])])), "float64[2] | float64[1]"),
+    Misuse(ad.ArgumentError, lambda: optim.LBFGS(group() + group()), "LBFGS | one group"),
+    Misuse(ad.ArgumentError, lambda: optim.LBFGS([{"params": []}]), "empty parameter list"),
+    Misuse(ad.ArgumentError, lambda: optim.LBFGS(one()).step(), "LBFGS | closure"),
+    Misuse(ad.ArgumentError, lambda: optim.LBFGS(one(), line_search_fn="armijo"), "strong_wolfe"),
+    Misuse(ad.ArgumentError, lambda: optim.LBFGS(one(), max_iter=0), "max_iter | at least 1"),
+    Misuse(ad.DTypeError, lambda: optim.LBFGS(one(), history_size=2.5), "history_size | 2.5"),  # type: ignore[arg-type]
     Misuse(
-        ad.DTypeError, lambda: loaded(optim.Adam([leaf([1, 2], "f")])), "float64[2] | float32[2]"
+        ad.DTypeError,
+        lambda: optim.LBFGS([*one(), leaf([1.0], "f")]),
+        "one dtype | float64[2] | float32[1]",
     ),
-    Misuse(ad.DTypeError, lambda: loaded(optim.Adam(one()), steps=3), "tensors | int"),
-    Misuse(ad.ArgumentError, lambda: loaded(optim.Adam(one()), more=3), "entries | more"),
-    Misuse(ad.ArgumentError, lambda: optim.Adam(one()).load_state_dict([]), "entries | list"),  # type: ignore[arg-type]
+    Misuse(ad.ArgumentError, lambda: load([]), "state dict | list"),
+    Misuse(ad.ArgumentError, lambda: load({"state": {}}), "state dict | lacks | param_groups"),
+    Misuse(ad.ArgumentError, lambda: load(saved(optim.Adam(one()), more=3)), "unexpected | more"),
+    Misuse(
+        ad.ArgumentError, lambda: load(saved(optim.SGD(one()))), "param_groups[0] | lacks | betas"
+    ),
+    Misuse(ad.ArgumentError, lambda: load(saved(optim.Adam(group() + group()))), "1 | got 2"),
+    Misuse(
+        ad.ArgumentError, lambda: load(saved(optim.Adam(one() + one()))), "2 parameters | has 1"
+    ),
+    Misuse(
+        ad.ShapeError,
+        lambda: load(saved(optim.Adam([leaf([1.0])]))),
+        "state[0]['exp_avg'] | float64[2] | float64[1]",
+    ),
+    Misuse(
+        ad.DTypeError,
+        lambda: load(saved(optim.Adam([leaf([1, 2], "f")]))),
+        "state[0]['exp_avg'] | float64[2] | float32[2]",
+    ),
+    Misuse(
+        ad.ArgumentError,
+        lambda: load(removed(saved(optim.Adam(one())), "exp_avg_sq")),
+        "state[0] | lacks | exp_avg_sq",
+    ),
+    Misuse(ad.ArgumentError, lambda: load_entries(sum=3), "state[0] | unexpected | sum"),
+    Misuse(ad.DTypeError, lambda: load_entries(exp_avg=None), "state[0]['exp_avg'] | NoneType"),
+    Misuse(ad.DTypeError, lambda: load_entries(step="3"), "state[0]['step'] | number | '3'"),
+    Misuse(ad.ArgumentError, lambda: load_entries(step=1.5), "state[0]['step'] | whole | 1.5"),
+    Misuse(ad.ArgumentError, lambda: load(saved(optim.Adam(one())) | TOO_MANY), "unexpected | 3"),
+    Misuse(
+        ad.ArgumentError,
+        lambda: optim.SGD([("w", one()[0])]).load_state_dict(
+            saved(optim.SGD([("bias", one()[0])]))
+        ),
+        "'bias' | 'w' | param_names",
+    ),
+    Misuse(ad.ArgumentError, lambda: optim.EMA([]), "EMA | empty"),
+    Misuse(ad.ArgumentError, lambda: optim.EMA(one(), decay=1.5), "decay | 1.5"),
+    Misuse(ad.ArgumentError, lambda: optim.EMA([3.0]), "EMA | tensors | float"),
+    Misuse(ad.ShapeError, lambda: optim.EMA(one()).copy_to([leaf([1.0])]), "copy_to | float64[1]"),
+    Misuse(
+        ad.ArgumentError,
+        lambda: optim.EMA(one()).load_state_dict(optim.EMA(one() + one()).state_dict()),
+        "averages | unexpected | '1'",
+    ),
 ]
 
 

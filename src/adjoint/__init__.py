@@ -147,7 +147,9 @@ if _typing.TYPE_CHECKING:
     from ._batch import vmap
     from ._checkpoint import checkpoint, checkpoint_sequential
     from ._devices import devices
+    from ._files import load, load_metadata, save
     from ._graphs import graph, memory
+    from ._profile import profile
     from ._runtime import (
         empty_cache,
         get_num_threads,
@@ -159,12 +161,14 @@ if _typing.TYPE_CHECKING:
     from ._trace import Graph, trace
     from ._transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 
-_LAZY = ("fft", "linalg", "nn", "optim", "random", "testing")
+_LAZY = ("data", "fft", "linalg", "nn", "optim", "random", "testing")
 _LAZY_FUNCTIONS = {
     "_batch": ("vmap",),
     "_checkpoint": ("checkpoint", "checkpoint_sequential"),
     "_devices": ("devices",),
+    "_files": ("load", "load_metadata", "save"),
     "_graphs": ("graph", "memory"),
+    "_profile": ("profile",),
     "_runtime": (
         "empty_cache",
         "get_num_threads",

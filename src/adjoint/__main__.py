@@ -1,83 +1,99 @@
-"""The command line: `python -m adjoint COMMAND`."""
+"""The command line: `adjoint COMMAND`, or `python -m adjoint COMMAND`."""
 
 import argparse
-import dataclasses
-import json
 import os
 import sys
-import textwrap
+from types import ModuleType
 
-from ._devices import DeviceInfo, devices
+import adjoint
 
-EXAMPLES = """\
-examples:
-  python -m adjoint devices           what tensors can be on here, and what can't be used, and why
-  python -m adjoint devices --json    the same for a program
-"""
-COLUMNS = ("device", "adapter", "kind", "backend", "dtypes")
-UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+from ._commands import COMMANDS
+from ._errors import AdjointError
+
+INTERRUPTED = 130
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m adjoint",
-        description="Tensors with automatic differentiation: what there is on this machine.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    command = commands.add_parser("devices", help="list the CPU and all GPUs, usable or not")
-    command.add_argument("--json", action="store_true", help="print JSON, with all that is known")
-    command.set_defaults(run=print_devices)
+    """Run a command; the exit code: 0, 1 for a failure, 130 when interrupted. Wrong usage exits
+    with 2."""
+    parser = make_parser()
     options = parser.parse_args(arguments)
     if "run" not in options:
         parser.print_help()
         return 0
-    return options.run(options)
+    try:
+        return options.run(options)
+    except (AdjointError, OSError) as error:
+        if isinstance(error, BrokenPipeError) or wants_traceback(options):
+            raise
+        return told(f"adjoint {options.command}: {in_a_line(error)}", 1)
+    except KeyboardInterrupt:
+        return told(f"adjoint {options.command}: interrupted", INTERRUPTED)
 
 
-def print_devices(options: argparse.Namespace) -> int:
-    found = devices()
-    if options.json:
-        records = [{**dataclasses.asdict(device), "usable": device.usable} for device in found]
-        print(json.dumps(records, indent=2))
-    else:
-        print("\n".join([table([COLUMNS, *map(row, found)]), "", *map(note, found)]))
-    return 0
+def make_parser() -> argparse.ArgumentParser:
+    program = "python -m adjoint" if is_module() else "adjoint"
+    anywhere = argparse.ArgumentParser(add_help=False)
+    anywhere.add_argument(
+        "--debug",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="show where an error was raised, as ADJOINT_TRACEBACK=1 does",
+    )
+    parser = argparse.ArgumentParser(
+        prog=program,
+        description="Tensors with automatic differentiation of every order.",
+        epilog=examples(program, COMMANDS),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[anywhere],
+    )
+    parser.add_argument("--version", action="version", version=f"adjoint {adjoint.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for command in COMMANDS:
+        own = commands.add_parser(
+            command.NAME,
+            help=command.SUMMARY,
+            description=f"{command.SUMMARY[0].upper()}{command.SUMMARY[1:]}.",
+            epilog=examples(program, [command]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            parents=[anywhere],
+        )
+        command.add_arguments(own)
+        own.set_defaults(run=command.run)
+    return parser
 
 
-def row(device: DeviceInfo) -> tuple[str, ...]:
-    dtypes = f"all {len(device.dtypes)}" if device.name == "cpu" else " ".join(device.dtypes)
-    if not device.usable:
-        dtypes = "can't be used"
-    return (device.name or "-", device.adapter, device.kind, device.backend, dtypes)
+def is_module() -> bool:
+    """Whether it was called as `python -m adjoint`."""
+    return os.path.basename(sys.argv[0]) == "__main__.py"
 
 
-def table(rows: list[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+def examples(program: str, commands: tuple[ModuleType, ...] | list[ModuleType]) -> str:
+    """Calls and what they do; all of one command, else the first of each."""
+    every = len(commands) == 1
+    calls = [call for c in commands for call in list(c.EXAMPLES.items())[: None if every else 2]]
+    width = max(len(call) for call, _ in calls)
+    shown = [f"  {program} {call:{width}}  {what}" for call, what in calls]
+    return "\n".join(["examples:", *shown])
 
 
-def note(device: DeviceInfo) -> str:
-    """What the table has no room for."""
-    limits = [limit(name, number) for name, number in device.limits.items()]
-    facts = device.why_not or "; ".join([device.driver, ", ".join([*limits, *device.features])])
-    start = device.name or f"{device.adapter}, {device.backend}"
-    return textwrap.fill(f"{start}: {facts}", 100, subsequent_indent="  ", break_on_hyphens=False)
+def wants_traceback(options: argparse.Namespace) -> bool:
+    return "debug" in options or os.environ.get("ADJOINT_TRACEBACK", "0") not in ("", "0")
 
 
-def limit(name: str, number: int) -> str:
-    """As people say it: ("buffer_bytes", 2**31) is "buffer 2 GiB"."""
-    what = name.removesuffix("_bytes")
-    if what == name:
-        return f"{name.replace('_', ' ')} {number}"
-    unit = min((number.bit_length() - 1) // 10, len(UNITS) - 1)
-    return f"{what} {number / 1024**unit:.3g} {UNITS[unit]}"
+def in_a_line(error: Exception) -> str:
+    if isinstance(error, OSError) and not isinstance(error, AdjointError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__
 
 
-def quietly() -> int:
-    """The same, but that whoever reads the output may stop reading."""
+def told(message: str, code: int) -> int:
+    print(message, file=sys.stderr)
+    return code
+
+
+def program() -> int:
+    """`main`, but that whoever reads the output may stop reading."""
     try:
         code = main()
         sys.stdout.flush()
@@ -88,4 +104,4 @@ def quietly() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(quietly())
+    sys.exit(program())

@@ -22,12 +22,13 @@ from ._errors import (
     RangeError,
 )
 from ._expr import Expr
-from ._modes import ANOMALY, GRAD, SYMBOLIC, TRACE, mode
+from ._modes import ANOMALY, GRAD, PROFILE, SYMBOLIC, TRACE, mode
 from ._node import Joint, Node, needing_graph, next_order
 from ._op import Op, Projection
 from ._operands import as_operand, check_devices, promoted
 from ._shapes import infer_shapes
 from ._tensor import Tensor, describe, new_tensor, wrap
+from ._timing import timed
 
 new_node = Node.__new__
 FLOATS, INTEGERS = backends.FLOATS, backends.INTEGERS
@@ -238,7 +239,10 @@ def execute(op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
         if module is not None and len(tensors) < len(raw):
             dtype = scalar_dtype(op, inputs)
             raw = [module.scalar(x, dtype) if type(x) in SCALAR_RANK else x for x in raw]
-        results = op.kernels[arrays](*raw, **attrs)
+        kernel = op.kernels[arrays]
+        if mode.word & PROFILE:
+            kernel = timed(op.name, "forward", kernel)
+        results = kernel(*raw, **attrs)
     except (TypeError, ValueError, IndexError, OverflowError) as error:
         if op.forward or op.own_kernels or isinstance(error, AdjointError):
             raise

@@ -7,7 +7,7 @@ nodes as the arguments did, so that the new nodes simply join the graph that is 
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -78,7 +78,7 @@ def check_looked_into(out: Any) -> None:
             )
 
 
-def checkpoint_sequential(layers: Sequence[Callable], segments: int, x: Any) -> Any:
+def checkpoint_sequential(layers: Iterable[Callable], segments: int, x: Any) -> Any:
     """The layers applied one after the other to x, in at most `segments` checkpoints of one length.
 
     With the square root of the number of layers as `segments`, the memory that backward needs

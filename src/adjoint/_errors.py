@@ -60,6 +60,26 @@ class TraceError(AdjointError, RuntimeError):
         )
 
 
+class FileError(AdjointError, OSError):
+    """A file that can't be read or written."""
+
+
+class MissingFileError(FileError, FileNotFoundError):
+    """A file, or a folder for it, that isn't there."""
+
+
+class DamagedFileError(AdjointError, ValueError):
+    """A file whose contents aren't those of its format, or have changed since it was written."""
+
+
+class MissingPackageError(AdjointError, ImportError):
+    """A package that isn't installed, and that what was asked for needs."""
+
+
+class ForkError(AdjointError, RuntimeError):
+    """Something with threads, used in a forked process, which has none of them."""
+
+
 class KernelError(AdjointError, RuntimeError):
     """A kernel that can't be compiled or loaded: a fault of ours, not of who called us."""
 

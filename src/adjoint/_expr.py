@@ -145,7 +145,8 @@ def compile_expressions(
     exec(source, scope)
     compiled = scope["compiled"]
     compiled.source = source
-    compiled.fused = scope.get("fused")
+    compiled.fused = fused = scope.get("fused")
+    compiled.adds = fused is not None and fused.adder is not None
     return compiled
 
 

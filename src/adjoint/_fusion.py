@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ._expr import Expr, walk
+from ._modes import PROFILE, mode
+from ._timing import timed
 from .kernels.language import (
     BOOL,
     F16,
@@ -31,10 +33,13 @@ class Fused:
     """Expressions as a function of the arrays and numbers that symbols stand for.
 
     A call is given what `names` name, in that order. It returns NotImplemented where there is no
-    kernel for that: the ops have to be run one by one then.
+    kernel for that: the ops have to be run one by one then. `op`: whose rules they are.
     """
 
-    def __init__(self, outputs: Sequence[Expr], names: Sequence[str], backend: Any) -> None:
+    def __init__(
+        self, op: str, outputs: Sequence[Expr], names: Sequence[str], backend: Any
+    ) -> None:
+        self.op = op
         self.outputs = list(outputs)
         self.names = list(names)
         self.backend = backend
@@ -129,7 +134,8 @@ class Fused:
         """Add the result of the only op to an array (by `adder`, if there is one)."""
         only = self.outputs[0]
         attrs = {key: self.value(v, given) for key, v in only.attrs.items()}
-        self.adder(former, *(self.value(arg, given) for arg in only.args), **attrs)
+        adder = timed(self.op, "backward", self.adder) if mode.word & PROFILE else self.adder
+        adder(former, *(self.value(arg, given) for arg in only.args), **attrs)
 
     def value(self, symbol: Any, given: tuple) -> Any:
         return given[self.names.index(symbol.name)] if isinstance(symbol, Expr) else symbol

@@ -8,20 +8,23 @@ from typing import Any
 import numpy as np
 
 # SYMBOLIC: a derivative rule is being turned into an expression; ops return Exprs.
-GRAD, ANOMALY, TRACE, SYMBOLIC = 1, 2, 4, 8
+# PROFILE: how long things take is noted in `mode.logs`.
+GRAD, ANOMALY, TRACE, SYMBOLIC, PROFILE = 1, 2, 4, 8, 16
 
 
 class Mode(threading.local):
     """Bits of `word` say what happens to an op besides being computed; `trace` records it.
 
     In a checkpoint's function `draws` decides where random numbers come from; `recomputing` knows
-    since when it runs for the second time.
+    since when it runs for the second time. `logs` are those of the profiles that are on, the
+    outermost first.
     """
 
     word: int = GRAD
     trace: Any = None
     draws: Any = None
     recomputing: Any = None
+    logs: tuple = ()
 
     def __init__(self) -> None:
         # IEEE results are results. np.errstate costs more than a small op, so it is set once per

@@ -199,7 +199,7 @@ def from_forward(op: Op, backend: Any) -> Callable:
         return run
     if not is_expression(output):
         return run
-    compiled = compiled_per_dtype(", ".join(names), names, [], [output], backend)
+    compiled = compiled_per_dtype(op, ", ".join(names), names, [], [output], backend)
 
     def run_compiled(*inputs: Any, **attrs: Any) -> Any:
         dtype = inputs[0].dtype
@@ -343,7 +343,8 @@ class Plan:
             f"if {name}.dtype is not g.dtype and {name}.dtype.kind != 'b': return NotImplemented"
             for name in self.of_another_dtype()
         ]
-        return compiled_per_dtype(f"g, {saved}", ("g", *self.names), lines, outputs, backend)
+        names = ("g", *self.names)
+        return compiled_per_dtype(self.op, f"g, {saved}", names, lines, outputs, backend)
 
     def of_another_dtype(self) -> list[str]:
         """Arrays that may have another dtype than g: constants and promotion are in doubt then."""
@@ -372,13 +373,18 @@ class Compiled(dict):
 
 
 def compiled_per_dtype(
-    signature: str, names: tuple[str, ...], unpack: list[str], outputs: list, backend: Any
+    op: Op,
+    signature: str,
+    names: tuple[str, ...],
+    unpack: list[str],
+    outputs: list,
+    backend: Any,
 ) -> PerDType:
     """Expressions of names as a function, by dtype. `unpack`: lines that make names of parameters.
 
     Large arrays go to one kernel for all of it, where there is one.
     """
-    fused = Fused(outputs, names, backend)
+    fused = Fused(op.name, outputs, names, backend)
     lines = [
         *unpack,
         f"if {names[0]}.size >= {backend.LEAST}:",
@@ -403,7 +409,7 @@ def whole_rule(function: Callable) -> PerDType:
     def compiled(g: Any, saved: tuple) -> Any:
         return function(g, *saved)
 
-    compiled.fused = None  # type: ignore[attr-defined]
+    compiled.fused, compiled.adds = None, False  # type: ignore[attr-defined]
     return PerDType(lambda dtype: compiled)
 
 

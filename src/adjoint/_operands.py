@@ -67,11 +67,11 @@ def promoted(op: Op, operands: list) -> list:
 def of_one_float_dtype(operands: list) -> bool:
     """Whether there is nothing to promote, which is so almost always."""
     first = operands[0]
-    if type(first) is not Tensor or first.data.dtype.kind != "f":
+    if not isinstance(first, Tensor) or first.data.dtype.kind != "f":
         return False
     dtype = first.data.dtype
     for x in operands:
-        if x.data.dtype is not dtype if type(x) is Tensor else type(x) not in (float, int):
+        if x.data.dtype is not dtype if isinstance(x, Tensor) else type(x) not in (float, int):
             return False
     return True
 

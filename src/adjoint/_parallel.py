@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from ._lookahead import reachable
-from ._modes import mode
+from ._modes import PROFILE, mode
 from ._node import Joint, Node
 from ._pass import Pass, add_raw, cpu, recording
+from ._timing import clock, note, region
 
 # Below so many elements per op, handing nodes to threads costs more than it gains.
 SMALL = 1 << 18
@@ -184,6 +185,21 @@ class Total:
             self.is_own = True
 
 
+class TimedTotal(Total):
+    """A total while a profile is on: additions are noted."""
+
+    __slots__ = ()
+
+    def add(self, part: Any) -> None:
+        first = isinstance(self.g, list) and self.g[part.output] is None
+        start = clock()
+        super().add(part)
+        end = clock()
+        if not first:
+            g = self.g[part.output] if isinstance(self.g, list) else self.g
+            note("accumulate", "backward", start, end, (), [g])
+
+
 class Work:
     """What is to be done of one pass, and who does it. Nodes are run without holding the lock.
 
@@ -199,7 +215,8 @@ class Work:
         one_blas_call: bool,
     ) -> None:
         self.run = run
-        self.mode = mode.word, mode.draws, mode.recomputing
+        self.mode = mode.word, mode.draws, mode.recomputing, mode.logs
+        self.total_of = TimedTotal if mode.word & PROFILE else Total
         self.lock = threading.Lock()
         self.alarms: SimpleQueue[None] = SimpleQueue()  # one wakes one thread that sleeps
         self.departures: SimpleQueue[None] = SimpleQueue()  # of helpers
@@ -236,12 +253,13 @@ class Work:
             if self.stopped:
                 return
             self.helping += 1
-        former = mode.word, mode.draws, mode.recomputing
-        mode.word, mode.draws, mode.recomputing = self.mode
+        former = mode.word, mode.draws, mode.recomputing, mode.logs
+        mode.word, mode.draws, mode.recomputing, mode.logs = self.mode
         try:
-            self.take_part()
+            with region("backward helper", "pass"):
+                self.take_part()
         finally:
-            mode.word, mode.draws, mode.recomputing = former
+            mode.word, mode.draws, mode.recomputing, mode.logs = former
             with self.lock:
                 self.helping -= 1
             self.departures.put(None)
@@ -320,7 +338,7 @@ class Work:
                 if not parts:
                     return self.is_without_gradient(node, inbox)
                 if inbox.total is None:
-                    inbox.total = Total(node, parts.pop(0))
+                    inbox.total = self.total_of(node, parts.pop(0))
                 total, inbox.adding = inbox.total, True
             for part in parts:
                 total.add(part)

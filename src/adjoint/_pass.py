@@ -13,10 +13,11 @@ from . import backends
 from ._apply import as_array
 from ._errors import GradientError
 from ._lookahead import add_leading, reachable
-from ._modes import ANOMALY, GRAD, TRACE, mode, no_grad
+from ._modes import ANOMALY, GRAD, PROFILE, TRACE, mode, no_grad
 from ._node import RELEASED, Node, registered
 from ._pullback import check_gradients, check_total, fitted, pullback
 from ._tensor import Tensor, wrap
+from ._timing import clock, note, region
 from .primitives.elementwise import add
 
 cpu: Any = backends.backend("cpu")
@@ -174,6 +175,45 @@ class Pass:
         ]
 
 
+class TimedPass(Pass):
+    """A pass while a profile is on: what it calls is noted."""
+
+    def pulled_back(self, plan: Any, node: Node, g: Any) -> Any:
+        start = clock()
+        out = super().pulled_back(plan, node, g)
+        end = clock()
+        given, made = g if isinstance(g, list) else [g], [out] if plan.single else out
+        note(plan.op.name, "backward", start, end, map(raw, given), map(raw, made))
+        return out
+
+    def replacement(self, hook: Callable, g: Any) -> Any:
+        return super().replacement(timed_hook(hook), g)
+
+    def recomputed(self, node: Node, g: list) -> list[tuple[Node, Any]]:
+        with region("checkpoint", "recompute"):
+            return super().recomputed(node, g)
+
+
+def raw(g: Any) -> Any:
+    return g.data if isinstance(g, Tensor) else g
+
+
+def name_of(hook: Callable) -> str:
+    return getattr(hook, "__name__", repr(hook))
+
+
+def timed_hook(hook: Callable) -> Callable:
+    """What the user lets a pass call, noted if a profile is on."""
+    if not mode.word & PROFILE:
+        return hook
+
+    def call(*args: Any) -> Any:
+        with region(f"hook {name_of(hook)}", "backward"):
+            return hook(*args)
+
+    return call
+
+
 def without_graph(receiver: Callable[[Any, Any], None] | None) -> Any:
     """What is given a gradient that was recorded for a rule's sake, and isn't to know it."""
     if receiver is None:
@@ -215,7 +255,7 @@ def add_raw(former: Any, g: Any) -> Any:
 
 
 def check_hook(hook: Callable, out: Any, node: Node) -> None:
-    name = getattr(hook, "__name__", repr(hook))
+    name = name_of(hook)
     if not isinstance(out, Tensor):
         raise GradientError(
             f"hook {name} returned {type(out).__name__}; a tensor or None is needed"
@@ -240,7 +280,7 @@ def pruned(plan: Any, node: Node, only: set[Node]) -> tuple[Any, tuple[Node, ...
 
 
 def raise_graph_lost(hook: Callable, node: Node) -> None:
-    name = getattr(hook, "__name__", repr(hook))
+    name = name_of(hook)
     raise GradientError(
         f"hook {name} replaces the gradient of the result of {node.name} (shape {node.shape}), "
         "which is to be differentiated: a matrix after it has equal eigenvalues or singular "

@@ -11,6 +11,8 @@ from typing import Any
 
 from . import backends
 from ._fusion import Fused
+from ._modes import PROFILE, mode
+from ._timing import timed
 from .kernels.language import TYPES, Kernel, Value, element, scalar
 
 MOST_ARRAYS = 6  # that one kernel reads, and that wait for it in memory
@@ -85,6 +87,12 @@ class Pending:
     def key(self) -> tuple:
         return (self.kind, *self.steps, *[array.dtype for array in self.arrays])
 
+    @property
+    def name(self) -> str:
+        """Whose rules the steps are, each op once: tanh+multiply."""
+        ops = ["accumulate" if fused is None else fused.op for fused, _, _ in self.steps]
+        return "+".join(dict.fromkeys(ops))
+
     def made(self) -> Any:
         """The array, computed when it is first asked for."""
         if self._made is None:
@@ -92,7 +100,10 @@ class Pending:
             if launcher is None:
                 self._made = self.one_by_one()
             else:
-                self._made = launcher.map(self.arrays, self.numbers)[0]
+                launch = launcher.map
+                if mode.word & PROFILE:
+                    launch = timed(self.name, "backward", launch)
+                self._made = launch(self.arrays, self.numbers)[0]
             self.arrays, self.numbers, self.steps = [], [], []
         return self._made
 

@@ -4,7 +4,7 @@ A node is always newer than its parents, so when it is popped every contribution
 arrived: no recursion, no search, and a branch that gets no gradient costs nothing.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from heapq import heappop, heappush
@@ -15,12 +15,23 @@ import numpy as np
 from . import backends
 from ._apply import as_array
 from ._lookahead import early_leaves, leading_to, reachable
-from ._modes import TRACE, mode
+from ._modes import PROFILE, TRACE, mode
 from ._node import RELEASED, Node, Output, needing_graph
-from ._pass import Part, Pass, Receiver, add_arrays, add_raw, cpu, raise_released, recording
+from ._pass import (
+    Part,
+    Pass,
+    Receiver,
+    TimedPass,
+    add_arrays,
+    add_raw,
+    cpu,
+    raise_released,
+    recording,
+)
 from ._pending import Pending, from_rule, from_sum, made
 from ._pullback import fitted
 from ._tensor import Tensor, wrap
+from ._timing import clock, note, region
 from .primitives.elementwise import add
 
 LARGE = backends.LEAST  # elements, from which on rules run as kernels, by array type
@@ -55,12 +66,22 @@ def propagate(
     whether the user's hooks run. `workers`: how many threads may run nodes at once.
     """
     workers = workers or Default.workers
-    run = Pass(leaf, create_graph, retain_graph, watch, watched, retain, only, hooks)
+    kind = TimedPass if mode.word & PROFILE else Pass
+    run = kind(leaf, create_graph, retain_graph, watch, watched, retain, only, hooks)
     seeds = [(node, g) for node, g in seeds if only is None or node in only]
-    if needing_graph and not create_graph and with_graph(seeds, run, early):
+    if kind is Pass:
+        carry_out(seeds, run, early, workers)
+    else:
+        with region("backward pass", "pass"):
+            carry_out(seeds, run, early, workers)
+
+
+def carry_out(seeds: list[tuple[Node, Any]], run: Pass, early: bool, workers: int) -> None:
+    """Let the engine that fits do a pass."""
+    if needing_graph and not run.create_graph and with_graph(seeds, run, early):
         return
     # A recorded gradient's graph depends on the order in which it was made: that stays the same.
-    if workers > 1 and not create_graph and not mode.word & TRACE:
+    if workers > 1 and not run.create_graph and not mode.word & TRACE:
         from . import _parallel
 
         if _parallel.propagate(seeds, run, workers):
@@ -90,7 +111,12 @@ def serially(seeds: list[tuple[Node, Any]], run: Pass, order: dict[Node, float])
     """`order`: the heap keys of nodes that come out of turn."""
     watch, every, fast = run.watch, run.only is None, run.fast
     release_from = run.release_from
-    sum_of = add_recorded if run.create_graph else add_in_place if fast else add_unrecorded
+    sum_parts = add_recorded if run.create_graph else add_unrecorded
+    sum_of = add_in_place if fast else sum_parts
+    large, postpone = LARGE, postponed
+    if type(run) is TimedPass:
+        large, postpone = defaultdict(int), visiting(run)
+        sum_of, sum_parts = timed_sum(sum_of), timed_sum(sum_parts)
     grads: dict[Node, Any] = {}
     waiting: deque[Node] = deque()  # nodes whose gradients may be pending
     heap: list[tuple[float, Node]] = []
@@ -128,8 +154,8 @@ def serially(seeds: list[tuple[Node, Any]], run: Pass, order: dict[Node, float])
                         if saved is RELEASED:
                             raise_released(node)
                         compiled = rules[g.dtype]
-                        if g.size >= LARGE[kind]:
-                            if postponed(plan, compiled.fused, node, g, grads, waiting, contribute):
+                        if g.size >= large[kind] or compiled.adds:
+                            if postpone(plan, compiled.fused, node, g, grads, waiting, contribute):
                                 if node.order < release_from:
                                     node.saved = RELEASED
                                 break
@@ -138,7 +164,7 @@ def serially(seeds: list[tuple[Node, Any]], run: Pass, order: dict[Node, float])
                     if out is NotImplemented:
                         for parent, part in run.visit(node, made(g)):
                             if type(part) is Part:
-                                collect(grads, heap, parent, part)
+                                collect(grads, heap, parent, part, sum_parts)
                             else:
                                 contribute(parent, part)
                         break
@@ -205,6 +231,44 @@ def postponed(
     return True
 
 
+def visiting(run: Pass) -> Callable[..., bool]:
+    """What stands in for `postponed` while a profile is on, for arrays of every size.
+
+    What can't wait is done by the pass, which is timed: the loop itself computes nothing then.
+    """
+
+    def visited(
+        plan: Any,
+        fused: Any,
+        node: Node,
+        g: Any,
+        grads: dict[Node, Any],
+        waiting: deque[Node],
+        contribute: Receiver,
+    ) -> bool:
+        kind = g.kind if type(g) is Pending else type(g)
+        if g.size >= LARGE[kind] and postponed(plan, fused, node, g, grads, waiting, contribute):
+            return True
+        for parent, part in run.visit(node, made(g)):
+            contribute(parent, part)
+        return True
+
+    return visited
+
+
+def timed_sum(sum_of: Callable) -> Callable:
+    """A way to add gradients, noted where it isn't left for later."""
+
+    def sum_timed(grads: Any, key: Any, g: Any) -> Any:
+        start = clock()
+        out = sum_of(grads, key, g)
+        if type(out) is not Pending:
+            note("accumulate", "backward", start, clock(), [g], [out])
+        return out
+
+    return sum_timed
+
+
 def can_wait(node: Node, g: Any) -> bool:
     """Whether a node can take a gradient that is pending: its own rule may go on from it."""
     if node.shape != g.shape or node.dtype is not g.dtype or node.extra is not None:
@@ -247,26 +311,22 @@ def add_in_place(grads: dict[Node, Any], node: Node, g: Any) -> Any:
     return as_array(add_arrays[np.ndarray](former, g))
 
 
-def add_unrecorded(grads: dict[Node, Any], node: Node, g: Any) -> Any:
-    return add_raw(grads[node], g)
+def add_unrecorded(grads: Any, key: Any, g: Any) -> Any:
+    return add_raw(grads[key], g)
 
 
-def add_recorded(grads: dict[Node, Any], node: Node, g: Tensor) -> Tensor:
-    return add(grads[node], g)
+def add_recorded(grads: Any, key: Any, g: Tensor) -> Tensor:
+    return add(grads[key], g)
 
 
-def collect(grads: dict, heap: list, node: Node, part: Part) -> None:
+def collect(grads: dict, heap: list, node: Node, part: Part, sum_parts: Callable) -> None:
     """Keep the gradient of one output until the op that has several of them is popped."""
     parts = grads.get(node)
     if parts is None:
         parts = grads[node] = [None] * len(node.shape)
         heappush(heap, (node.order, node))
-    former = parts[part.output]
-    if former is None:
-        parts[part.output] = part.g
-    else:
-        sum_of = add if isinstance(part.g, Tensor) else add_raw
-        parts[part.output] = sum_of(former, part.g)
+    missing = parts[part.output] is None
+    parts[part.output] = part.g if missing else sum_parts(parts, part.output, part.g)
 
 
 def leaves_before(roots: list[Node], failed: float) -> list[Node]:

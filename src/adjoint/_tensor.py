@@ -103,6 +103,11 @@ class Tensor:
         return self.data.size
 
     @property
+    def nbytes(self) -> int:
+        """The bytes that the elements take."""
+        return self.data.size * self.data.dtype.itemsize
+
+    @property
     def dtype(self) -> DType:
         """The data type of the elements."""
         return FROM_NUMPY[self.data.dtype]

@@ -13,6 +13,7 @@ from typing import Any
 from ._errors import ArgumentError, DTypeError, GradientError, ShapeError
 from ._lookahead import leading_to, reachable
 from ._node import Argument, Node, registered
+from ._pass import timed_hook
 from ._reverse import Default, propagate
 from ._tensor import Tensor, check_callable, check_like, describe, share, wrap
 from .primitives.creation import full
@@ -94,9 +95,9 @@ def backward(
         accumulate(owner, g)
         if node.extra is not None:
             for hook in registered(node.extra.post_hooks):
-                hook(owner)
+                timed_hook(hook)(owner)
         if on_leaf_grad is not None:
-            on_leaf_grad(owner, g)
+            timed_hook(on_leaf_grad)(owner, g)
 
     propagate(
         [root],
@@ -190,7 +191,7 @@ def gradients(
         if owner is not None:
             found.append((node.order, owner))
             if on_leaf_grad is not None:
-                on_leaf_grad(owner, grads[node])
+                timed_hook(on_leaf_grad)(owner, grads[node])
 
     propagate(
         [root],

@@ -10,10 +10,11 @@ from .._dtypes import FROM_NUMPY, show
 from .._errors import ArgumentError, DTypeError, GradientError
 from .._lookahead import reachable
 from .._node import RELEASED, Joint, Node, Output
+from .._show import show_bytes
 from .._tensor import Tensor, describe
 from .._trace import plain
 from .._tree import leaves
-from .kept import Ledger, saved_by_name, show_bytes
+from .kept import Ledger, saved_by_name
 
 LONGEST_ATTRIBUTE = 40
 PLAIN = (int, float, str, slice, type(None), np.dtype)

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 from .._dtypes import FROM_NUMPY, DType
 from .._modes import TRACE, mode
 from .._node import RELEASED, Leaf, Node
+from .._show import show_bytes
 from .._tensor import Tensor
-
-UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
 class Kept(NamedTuple):
@@ -121,16 +120,3 @@ def own_values(node: Node) -> list[Any]:
         return []
     stand_in = mode.trace.captures.get(id(tensor)) if mode.word & TRACE else None
     return [tensor.data, stand_in[0]] if stand_in else [tensor.data]
-
-
-def show_bytes(count: int) -> str:
-    """A number of bytes, short.
-
-    >>> from adjoint._graphs.kept import show_bytes
-    >>> show_bytes(1000), show_bytes(1536), show_bytes(3 << 20)
-    ('1000 B', '1.5 KiB', '3.0 MiB')
-    """
-    if count < 1024:
-        return f"{count} B"
-    power = min((count.bit_length() - 1) // 10, len(UNITS))
-    return f"{count / 1024**power:.1f} {UNITS[power - 1]}"

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from .._node import RELEASED
+from .._show import show_bytes
 from .._tensor import Tensor
 from .entries import Reader, result_types, roots_of, show_types
-from .kept import Kept, show_bytes
+from .kept import Kept
 
 LONGEST_TABLE = 40
 HEADER = ("bytes", "node", "op", "result", "keeps")

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._errors import ArgumentError
+from .._show import show_bytes
 from .._tensor import Tensor
 from .entries import Entry, Reader, roots_of
-from .kept import show_bytes
 from .mermaid import flowchart
 from .svg import LARGEST, drawing
 

@@ -27,6 +27,8 @@ VOCABULARY = {
     "keepdim": "keepdims",
     "ddof": "correction",
     "unbiased": "correction",
+    "start_dim": "start_axis",
+    "end_dim": "end_axis",
 }
 Axis = int | Sequence[int] | None
 

@@ -5,10 +5,11 @@ from typing import Any
 
 from .. import backends
 from .._errors import DTypeError, GradientError, ShapeError
-from .._modes import ANOMALY, GRAD, TRACE, mode
+from .._modes import ANOMALY, GRAD, PROFILE, TRACE, mode
 from .._node import extra
 from .._shapes import broadcasts_to
 from .._tensor import Tensor, journal, share
+from .._timing import TimedWrites
 from ..primitives import indexing, shapes
 from ..primitives.conversions import add_scaled
 from ..primitives.elementwise import where
@@ -20,20 +21,21 @@ from .indexing import Index, in_range, parse, viewed
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value: changes this tensor object only, and is differentiable in both."""
     recorded = writable("assignment", x, value)
-    if index is Ellipsis and not mode.word & ANOMALY:
+    word = mode.word
+    if index is Ellipsis and not word & ANOMALY:
         value = as_value("assignment", x, value, x.data.shape)
         # Tensors are values, so sharing the memory is as good as a copy. A recorded one is a new
         # tensor all the same: an op of its own tells it from `value`.
         rebind(x, shapes.reshape(value, shape=value.shape) if recorded else value)
         return
-    if mode.word & TRACE and covers(index, x):
+    if word & TRACE and covers(index, x):
         value = as_tensor_like("assignment", x, value)
         if not value.shape:  # one value needs no places, which aren't known in a trace
             rebind(x, where(index, value, x))
             return
     place = parse(x, index)
     value = as_value("assignment", x, value, place.shape)
-    if recorded or mode.word & (TRACE | ANOMALY):
+    if recorded or word & (TRACE | ANOMALY):
         rebind(x, assigned(x, value, place))
     else:
         write(x, value, place)
@@ -57,6 +59,8 @@ def write(x: Tensor, value: Tensor, place: Index) -> None:
         rebind(x, assigned(x, value, place))
         return
     module: Any = backends.LOADED[type(x.data)]
+    if mode.word & PROFILE:
+        module = TimedWrites(module)
     if not module.exclusive(x.data, 1):
         x.data = module.copy(x.data)
     arrays = [array.data for array in place.arrays]
@@ -141,14 +145,17 @@ def overwritable(x: Tensor, y: Any) -> Any:
     """x's backend, if a result may be computed from x and y into x's own memory, else None."""
     if not isinstance(y, Tensor) or y.data.shape != x.data.shape:
         return None
-    if mode.word & (TRACE | ANOMALY):
+    word = mode.word
+    if word > GRAD and word & (TRACE | ANOMALY):
         return None
     if y.data.dtype is not x.data.dtype or x.data.dtype.kind != "f":
         return None
     if type(y.data) is not type(x.data):
         return None
     module: Any = backends.LOADED.get(type(x.data))
-    return module if module and y.data is not x.data and module.exclusive(x.data, 1) else None
+    if not module or y.data is x.data or not module.exclusive(x.data, 1):
+        return None
+    return module if word <= GRAD else TimedWrites(module)
 
 
 def replace(function: str, x: Tensor, result: Tensor) -> None:

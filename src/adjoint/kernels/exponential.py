@@ -146,9 +146,12 @@ def exp2_parts(x: Value, low: Value | None = None) -> tuple[Value, Value, Value]
 
 
 def exp(x: Value) -> Value:
+    """What is far below the range, as masked scores are, isn't computed by underflowing: processors
+    take long over that."""
     lower, upper = of_type(x, SINGLE_RANGE, DOUBLE_RANGE)
-    part, scale, rest = exp_parts(at_least(at_most(x, upper), lower))
-    return (part + 1) * scale * rest
+    vanishes = x < lower
+    part, scale, rest = exp_parts(select(vanishes, 0, at_most(x, upper)))
+    return select(vanishes, 0, (part + 1) * scale * rest)
 
 
 def exp_below(x: Value, low: Value) -> Value:

@@ -21,16 +21,17 @@ from .tiles import (
 # are in elements. `x_step`: between rows of x if their elements are neighbours, else between its
 # columns; `y_step` likewise. `y_direct`: whether panels of rows of y are read where they are.
 # `packs`: whether columns of x are packed, too. `depth`, `height` and `width` are those of a block.
-# The batch has four axes, the last one the fastest. `out_step` is between rows of the result, and
-# `out_batch` between its matrices; `adds`: to what is there already.
-POINTERS = ("x", "y", "out")
+# The batch has four axes, the last one the fastest. `starts`: from the elements of a row `start`.
+# `out_step` is between rows of the result, and `out_batch` between its matrices; `adds`: to what is
+# there already.
+POINTERS = ("x", "y", "out", "start")
 WORDS = (
     *("rows", "columns", "inner", "x_step", "y_step", "y_by_rows", "y_direct", "packs"),
     *("depth", "height", "width", "column_blocks", "blocks", "group", "batch"),
     *("size1", "size2", "size3"),
     *("x_batch0", "x_batch1", "x_batch2", "x_batch3"),
     *("y_batch0", "y_batch1", "y_batch2", "y_batch3"),
-    *("out_step", "out_batch", "adds"),
+    *("starts", "out_step", "out_batch", "adds"),
 )
 
 
@@ -68,6 +69,7 @@ class Chunk:
         self.packs = write.compare("ne", self["packs"], 0)
         self.y_by_rows = write.compare("ne", self["y_by_rows"], 0)
         self.y_direct = write.compare("ne", self["y_direct"], 0)
+        self.starts = write.compare("ne", self["starts"], 0)
         self.highest = write.sub(self["rows"], tile.rows)  # where a whole tile can begin
         self.body()
 
@@ -109,7 +111,9 @@ class Chunk:
         """What a block along the inner axis adds to it."""
         write, tile = self.write, self.tile
         depth = write.minimum(write.sub(self["inner"], k), self["depth"])
+        self.begins = write.new(f"and i1 {self.starts}, {write.compare('eq', k, 0)}")
         adds = write.compare("ne", write.new(f"or i64 {k}, {self['adds']}"), 0)
+        adds = write.new(f"or i1 {adds}, {self.begins}")
         x = self.at(x, k if tile.by_rows else write.product(k, self["x_step"]))
         if not tile.by_rows:
             with write.when(self.packs):
@@ -122,7 +126,8 @@ class Chunk:
                 most = write.compare("sle", count, vectors * tile.lanes)
                 with write.when(write.new(f"and i1 {least}, {most}")):
                     panel = self.pack_y(vectors, source, depth, count)
-                    self.tiles(vectors, x, panel, self.at(out, column), count, depth, adds)
+                    here = (self.at(out, column), self.at(self["start"], column))
+                    self.tiles(vectors, x, panel, here, count, depth, adds)
 
     def panel_start(self, y: str, k: str, column: str) -> str:
         write = self.write
@@ -174,14 +179,20 @@ class Chunk:
         place = write.select(direct, "ptr", source, self.panel)
         return place, write.select(direct, "i64", self["y_step"], width)
 
-    def tiles(self, vectors: int, x: str, panel, out: str, count: str, depth: str, adds: str):
-        """All tiles of the block that need the packed panel; parts of tiles come from a corner."""
+    def tiles(self, vectors: int, x: str, panel, places, count: str, depth: str, adds: str):
+        """All tiles of the block that need the packed panel; parts of tiles come from a corner.
+
+        `places`: where columns begin in the result, and in the row from which it starts.
+        """
         write, tile, width = self.write, self.tile, vectors * self.tile.lanes
         with write.loop(*self.rows, str(tile.rows)) as row:
             start = self.tile_start(row)
             skip = write.sub(row, start)
             source, step = self.first_factor(x, row)
-            here = self.at(out, write.product(start, self["out_step"]))
+            here = self.at(places[0], write.product(start, self["out_step"]))
+            before = write.select(self.begins, "ptr", places[1], here)
+            before_step = write.select(self.begins, "i64", 0, self["out_step"])
+            other = f"ptr {before}, i64 {before_step}"
             all_rows = write.compare("eq", skip, 0)
             all_columns = write.compare("eq", count, width)
             whole = write.new(f"and i1 {all_rows}, {all_columns}")
@@ -190,10 +201,10 @@ class Chunk:
             now = write.new(f"and i1 {whole}, {adds}")
             write.line(
                 f"call void @tile{vectors}(ptr {source}, i64 {step}, ptr {panel[0]}, "
-                f"i64 {panel[1]}, ptr {target}, i64 {out_step}, i64 {depth}, i1 {now})"
+                f"i64 {panel[1]}, ptr {target}, i64 {out_step}, i64 {depth}, i1 {now}, {other})"
             )
             with write.when(write.new(f"xor i1 {whole}, true")):
                 write.line(
                     f"call void @edge(ptr {self.corner}, i64 {width}, ptr {here}, "
-                    f"i64 {self['out_step']}, i64 {skip}, i64 {count}, i1 {adds})"
+                    f"i64 {self['out_step']}, i64 {skip}, i64 {count}, i1 {adds}, {other})"
                 )

@@ -3,11 +3,13 @@
 Each is a function from the types of its arrays to its outputs. float16 is computed in float32.
 """
 
+import math
 from collections.abc import Callable
 
 from .exponential import exp
 from .floats import nan
 from .language import (
+    BOOL,
     F16,
     F32,
     I32,
@@ -49,6 +51,14 @@ def softmax(type: Type) -> Outputs:
     x = wide(element(0, type))
     e = exp(x - reduce("max", x))
     return (convert(e / reduce("sum", e), type),)
+
+
+def masked_softmax(type: Type, mask: Type) -> Outputs:
+    x, taken = wide(element(0, type)), convert(element(1, mask), BOOL)
+    largest = reduce("max", select(taken, x, -math.inf))
+    e = select(taken, exp(x - largest), 0)
+    total = reduce("sum", e)
+    return (convert(select(equal(total, 0), 0, e / total), type),)
 
 
 def log_softmax(type: Type) -> Outputs:
@@ -146,6 +156,7 @@ def is_inside(place: Value) -> Value:
 
 ROWS: dict[str, Callable[..., Outputs]] = {
     "softmax": softmax,
+    "masked_softmax": masked_softmax,
     "log_softmax": log_softmax,
     "log_total": log_total,
     "logsumexp": logsumexp,

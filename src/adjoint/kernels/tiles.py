@@ -97,10 +97,10 @@ def masked_store(write: Function, tile: Tile, vector: str, pointer: str, lanes: 
 
 
 def tile_function(tile: Tile, vectors: int) -> Function:
-    """A tile of the result: `depth` columns of x times rows of a panel; added to what is there."""
+    """A tile of the result: `depth` columns of x times rows of a panel; added to other rows."""
     write = Function(
         f"tile{vectors}(ptr %x, i64 %x_step, ptr %panel, i64 %panel_step, ptr %out, "
-        "i64 %out_step, i64 %depth, i1 %adds)"
+        "i64 %out_step, i64 %depth, i1 %adds, ptr %other, i64 %other_step)"
     )
     places = [(row, v) for row in range(tile.rows) for v in range(vectors)]
     rows = row_pointers(write, tile)
@@ -111,10 +111,11 @@ def tile_function(tile: Tile, vectors: int) -> Function:
         write.start(label)
         for row in range(tile.rows):
             pointer = at(write, tile, "%out", write.product("%out_step", row))
+            other = at(write, tile, "%other", write.product("%other_step", row))
             for v in range(vectors):
                 here, total = at(write, tile, pointer, v * tile.lanes), sums[row, v]
                 if label == adding:
-                    before = load(write, tile, here)
+                    before = load(write, tile, at(write, tile, other, v * tile.lanes))
                     total = write.new(f"fadd {tile.vector} {before}, {total}")
                 store(write, tile, total, here)
         write.jump(end)
@@ -169,14 +170,16 @@ def splat(write: Function, tile: Tile, number: str) -> str:
 def edge_function(tile: Tile) -> Function:
     """Put a part of a whole tile where it belongs: rows from `skip` on, so many columns."""
     write = Function(
-        "edge(ptr %tile, i64 %width, ptr %out, i64 %out_step, i64 %skip, i64 %columns, i1 %adds)"
+        "edge(ptr %tile, i64 %width, ptr %out, i64 %out_step, i64 %skip, i64 %columns, i1 %adds, "
+        "ptr %other, i64 %other_step)"
     )
     with write.loop("0", "%columns", str(tile.lanes)) as column:
         lanes = mask(write, tile, write.new(f"sub i64 %columns, {column}"))
         with write.loop("%skip", str(tile.rows)) as row:
             part = load(write, tile, at(write, tile, "%tile", write.product(row, "%width"), column))
             here = at(write, tile, "%out", write.product(row, "%out_step"), column)
-            before = masked_load(write, tile, here, lanes)
+            other = at(write, tile, "%other", write.product(row, "%other_step"), column)
+            before = masked_load(write, tile, other, lanes)
             total = write.new(f"fadd {tile.vector} {before}, {part}")
             total = write.new(f"select i1 %adds, {tile.vector} {total}, {tile.vector} {part}")
             masked_store(write, tile, total, here, lanes)

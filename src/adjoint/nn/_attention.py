@@ -3,18 +3,16 @@
 import math
 from typing import Any
 
-import numpy as np
-
 from .._errors import ArgumentError, DTypeError, ShapeError
-from .._operands import is_at_hand
 from .._shapes import broadcasts_to
 from .._tensor import Tensor
 from ..functions._arguments import as_number, as_tensor, as_tensor_like
 from ..functions.contractions import matmul
 from ..functions.creation import arange
-from ..functions.reductions import all, any, softmax
+from ..functions.reductions import softmax
 from ..functions.shapes import broadcast_to, expand_dims, matrix_transpose, reshape
-from ..primitives.elementwise import equal, logical_not, where
+from ..primitives import reductions
+from ..primitives.elementwise import not_equal, where
 from ._dropout import as_probability, dropped
 from ._operands import in_common_float, in_float32
 
@@ -86,8 +84,7 @@ def as_mask(attn_mask: Any, is_causal: bool, scores: Tensor) -> Tensor | None:
             raise ArgumentError(
                 "scaled_dot_product_attention: give attn_mask or is_causal=True, not both"
             )
-        rows, columns = (arange(n, device=scores.device) for n in scores.shape[-2:])
-        return expand_dims(rows, 1) >= columns
+        return causal_mask(scores.shape[-2], scores.shape[-1], scores.device)
     if attn_mask is None:
         return None
     mask = as_tensor("scaled_dot_product_attention", attn_mask)
@@ -106,18 +103,15 @@ def as_mask(attn_mask: Any, is_causal: bool, scores: Tensor) -> Tensor | None:
     return mask if mask.ndim else expand_dims(mask, 0)
 
 
-def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """softmax of scores, as the mask allows; zeros in rows where it allows nothing.
+def causal_mask(queries: int, keys: int, device: str) -> Tensor:
+    """True where a query's number is at least the key's."""
+    return expand_dims(arange(queries, device=device), 1) >= arange(keys, device=device)
 
-    What is forbidden gets a number that is low enough: infinities would make NaNs of such rows, and
-    look like mistakes to detect_anomaly.
-    """
-    if mask.dtype.kind == "bool":
-        forbidden = logical_not(mask)
-    else:
-        forbidden = equal(mask, -math.inf)
-        scores = scores + where(forbidden, 0, mask)
-    lowest = float(np.finfo(scores.data.dtype).min) / 2
-    weights = softmax(where(forbidden, lowest, scores))
-    closed = all(forbidden, axis=-1, keepdims=True)
-    return weights if is_at_hand(closed) and not any(closed) else where(closed, 0, weights)
+
+def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    """softmax of scores, as the mask allows; zeros in rows where it allows nothing."""
+    if mask.dtype.kind == "float":
+        allowed = not_equal(mask, -math.inf)
+        # Added infinities would look like mistakes to detect_anomaly.
+        scores, mask = scores + where(allowed, mask, 0), allowed
+    return reductions.masked_softmax(scores, mask, axis=scores.ndim - 1)

@@ -1,5 +1,6 @@
 """Linear maps and look-ups."""
 
+import math
 from typing import Any
 
 from .._errors import ArgumentError, ShapeError
@@ -14,6 +15,7 @@ from ..functions.elementwise import astype
 from ..functions.indexing import as_indices, taken
 from ..functions.reductions import any, max
 from ..functions.shapes import expand_dims, matrix_transpose, reshape
+from ..primitives import contractions
 from ..primitives.elementwise import equal, where
 from ._operands import in_float32
 
@@ -32,14 +34,19 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
             f"linear: x of shape {x.shape} doesn't go with weight of shape {weight.shape}; "
             "(..., inputs) and (outputs, inputs) are needed"
         )
-    out = matmul(x, weight if weight.ndim == 1 else matrix_transpose(weight))
-    for bias in biases:
-        if not broadcasts_to(bias.shape, out.shape):
-            raise ShapeError(
-                f"linear: bias of shape {bias.shape} doesn't go with weight of shape {weight.shape}"
-            )
-        out = out + bias
-    return out
+    bias = biases[0] if biases else None
+    outputs = weight.shape[:-1]
+    if bias is not None and not broadcasts_to(bias.shape, (*x.shape[:-1], *outputs)):
+        raise ShapeError(
+            f"linear: bias of shape {bias.shape} doesn't go with weight of shape {weight.shape}"
+        )
+    if not outputs or (bias is not None and bias.shape != outputs):
+        out = matmul(x, matrix_transpose(weight) if outputs else weight)
+        return out if bias is None else out + bias
+    if x.ndim == 2:
+        return contractions.linear(x, weight, bias)
+    rows = reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+    return reshape(contractions.linear(rows, weight, bias), (*x.shape[:-1], *outputs))
 
 
 def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Tensor:

@@ -1,10 +1,26 @@
-"""Optimizers, with PyTorch's names and defaults.
+"""Optimizers, with PyTorch's names and defaults, schedulers of their learning rates, and averages.
 
 A step is one native call for all parameters, whatever their number and sizes. A tensor is a value
 here too: what was taken from a parameter before a step keeps its values.
 """
 
+from . import lr_scheduler
+from ._adagrad import Adagrad
 from ._adam import Adam, AdamW
+from ._ema import EMA
+from ._lbfgs import LBFGS
+from ._optimizer import Optimizer
+from ._rmsprop import RMSprop
 from ._sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW"]
+__all__ = [
+    "EMA",
+    "LBFGS",
+    "SGD",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Optimizer",
+    "RMSprop",
+    "lr_scheduler",
+]

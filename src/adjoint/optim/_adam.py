@@ -1,19 +1,23 @@
 """Adam and AdamW."""
 
-from collections.abc import Iterable
+from typing import Any
 
+from .._errors import ArgumentError
 from .._tensor import Tensor
 from ..kernels.optimizers import Rule, adam
-from ..primitives.elementwise import maximum, sqrt
-from ._optimizer import Optimizer
+from ..primitives.elementwise import sqrt
+from ._elementwise import Elementwise
+from ._groups import Params
 from ._steps import Number
 
 
-class Adam(Optimizer):
+class Adam(Elementwise):
     """Adam: each element moves by its mean gradient over the root of its mean squared gradient.
 
     The means forget by the factors `betas` per step. `weight_decay` is added to the gradient, times
-    the parameter. With `amsgrad` the largest mean square so far counts.
+    the parameter; if `decoupled_weight_decay`, the parameter shrinks by lr * weight_decay of itself
+    instead. With `amsgrad` the largest mean square so far counts. `maximize` goes up instead of
+    down.
 
     >>> x = ad.tensor([3.0, -400.0], requires_grad=True)
     >>> optimizer = ad.optim.Adam([x], lr=0.5)
@@ -23,52 +27,55 @@ class Adam(Optimizer):
     tensor([   2.5, -399.5], requires_grad=True)
     """
 
-    lr: float
-    betas: tuple[float, float]
-    eps: float
-    weight_decay: float
-    amsgrad: bool
-
-    counts = True
-    decoupled = False  # whether weight decay is apart from the gradient
+    memory = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 
     def __init__(
         self,
-        params: Iterable[Tensor],
+        params: Params,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
         amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        decoupled_weight_decay: bool = False,
     ) -> None:
-        settings = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-        }
-        largest = ("max_exp_avg_sq",) if amsgrad else ()
-        super().__init__(params, settings, ("exp_avg", "exp_avg_sq", *largest))
-
-    def rule(self) -> Rule:
-        flags = (
-            ("decays", self.weight_decay != 0),
-            ("decoupled", self.decoupled),
-            ("mostly_new", self.betas[0] <= 0.5),
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "amsgrad": amsgrad,
+                "maximize": maximize,
+                "decoupled_weight_decay": decoupled_weight_decay,
+            },
         )
-        return Rule(adam, 2 + len(self.state), 7, flags)
 
-    def numbers(self) -> tuple[Number, ...]:
-        beta1, beta2 = self.betas
-        steps = maximum(
-            self.steps, 1.0
-        )  # those of parameters that never had a gradient don't count
-        size = self.lr / (1 - beta1**steps)
+    def remembers(self, settings: dict[str, Any]) -> tuple[str, ...]:
+        return self.memory if settings["amsgrad"] else self.memory[:2]
+
+    def rule(self, settings: dict[str, Any]) -> Rule:
+        decoupled = settings["decoupled_weight_decay"]
+        flags = (
+            ("maximize", settings["maximize"]),
+            # A factor of 1 changes no bit, so that groups with and without decay go together.
+            ("decays", decoupled or settings["weight_decay"] != 0),
+            ("decoupled", decoupled),
+            ("mostly_new", settings["betas"][0] <= 0.5),
+        )
+        return Rule(adam, 5 if settings["amsgrad"] else 4, 7, flags)
+
+    def numbers(self, rule: Rule, settings: dict[str, Any], steps: Tensor) -> tuple[Number, ...]:
+        lr, (beta1, beta2), decay = settings["lr"], settings["betas"], settings["weight_decay"]
+        size = lr / (1 - beta1**steps)
         root = sqrt(1 - beta2**steps)
-        part = beta1 if beta1 <= 0.5 else 1 - beta1
-        decay = 1 - self.lr * self.weight_decay if self.decoupled else self.weight_decay
-        return size, root, part, beta2, 1 - beta2, self.eps, decay
+        part = beta1 if rule.has("mostly_new") else 1 - beta1
+        if rule.has("decoupled"):
+            decay = 1 - lr * decay
+        return size, root, part, beta2, 1 - beta2, settings["eps"], decay
 
 
 class AdamW(Adam):
@@ -82,15 +89,31 @@ class AdamW(Adam):
     tensor([   2.35, -379.5 ], requires_grad=True)
     """
 
-    decoupled = True
-
     def __init__(
         self,
-        params: Iterable[Tensor],
+        params: Params,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
+        *,
+        maximize: bool = False,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad)
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            maximize=maximize,
+            decoupled_weight_decay=True,
+        )
+
+    def check(self, settings: dict[str, Any]) -> None:
+        super().check(settings)
+        if not settings["decoupled_weight_decay"]:
+            raise ArgumentError(
+                "AdamW: its weight decay is decoupled, got decoupled_weight_decay=False; use Adam"
+            )

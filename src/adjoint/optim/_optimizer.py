@@ -1,147 +1,175 @@
-"""What optimizers share: parameters, settings, and what they remember from step to step."""
+"""What all optimizers share: groups of parameters with settings, and states that can be saved."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
-from .._dtypes import float64
-from .._errors import ArgumentError, DTypeError, ShapeError
-from .._modes import no_grad
-from .._tensor import Tensor, describe, share
-from ..functions._arguments import as_number
-from ..functions.creation import asarray, zeros, zeros_like
-from ..kernels.optimizers import Rule
-from . import _steps
+from .._errors import ArgumentError
+from .._modes import enable_grad
+from .._tensor import Tensor
+from ..functions.creation import zeros_like
+from ._groups import Params, as_groups, as_params, check_setting
+from ._saved import check_entries, check_groups, plain
 
 
 class Optimizer:
-    """An optimizer has `settings`, which are attributes, and for each parameter tensors that it
-    remembers by the names `remembers`. `steps` counts those of each parameter, if it `counts`."""
+    """The base of all optimizers.
 
-    counts = False
+    `param_groups` is a list of dicts: "params" and the settings of each group, which may be changed
+    between steps. `defaults` are the settings of groups that don't name their own. A recorded trace
+    of a step (`ad.trace`) keeps the settings that it was recorded with.
 
-    def __init__(
-        self, params: Iterable[Tensor], settings: dict[str, Any], remembers: Sequence[str]
-    ) -> None:
-        self.settings = tuple(settings)
-        self.params = checked_params(type(self).__name__, params)
-        self.configure(settings)
-        self.state = {name: [zeros_like(p) for p in self.params] for name in remembers}
-        rows = zip(self.params, *self.state.values(), strict=True)
-        self.slots = [_steps.Slot(k, row[0], row) for k, row in enumerate(rows)]
-        self.steps = zeros((len(self.params),), dtype=float64, device="cpu")
+    >>> w, b = (ad.tensor([1.0], requires_grad=True) for _ in range(2))
+    >>> groups = [{"params": [w]}, {"params": [b], "lr": 0.5}]
+    >>> optimizer = ad.optim.SGD(groups, lr=0.1)
+    >>> optimizer.param_groups[0]["lr"] = 0.2
+    >>> [group["lr"] for group in optimizer.param_groups]
+    [0.2, 0.5]
+    """
 
-    def configure(self, settings: dict[str, Any]) -> None:
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self.param_groups: list[dict[str, Any]] = []
+        for group in as_groups(self.name, params):
+            self.add_param_group(group)
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def params(self) -> list[Tensor]:
+        """The parameters of all groups."""
+        return [p for group in self.param_groups for p in group["params"]]
+
+    def __repr__(self) -> str:
+        groups = [
+            "\n    ".join([f"{len(group['params'])} params", *shown(group, self.defaults)])
+            for group in self.param_groups
+        ]
+        return "\n  ".join([self.name, *groups])
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Optimize more parameters, with settings of their own or the defaults.
+
+        >>> w, b = (ad.tensor([1.0], requires_grad=True) for _ in range(2))
+        >>> optimizer = ad.optim.SGD([w], lr=0.1)
+        >>> optimizer.add_param_group({"params": [b], "lr": 0.5})
+        >>> len(optimizer.param_groups)
+        2
+        """
+        tensors, names = as_params(self.name, param_group)
+        known = set(self.params)
+        for p in tensors:
+            if p in known:
+                raise ArgumentError(f"{self.name}: a parameter is in two groups")
+        group = {"params": tensors} | self.defaults | param_group | {"params": tensors}
+        if names is not None:
+            group["param_names"] = names
+        for other in self.param_groups:
+            if ("param_names" in other) != (names is not None):
+                raise ArgumentError(f"{self.name}: all params have names, or none, got both")
+        self.check(self.settings(group))
+        self.param_groups.append(group)
+
+    def settings(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: group[name] for name in self.defaults}
+
+    def check(self, settings: dict[str, Any]) -> None:
+        """Raise unless all settings are in their ranges."""
         for name, value in settings.items():
-            check_setting(type(self).__name__, name, value)
-        for name, value in settings.items():
-            setattr(self, name, value)
+            check_setting(self.name, name, value)
 
-    def rule(self) -> Rule:
-        raise NotImplementedError
-
-    def numbers(self) -> tuple[_steps.Number, ...]:
-        """What the rule takes besides arrays; a tensor has a number for each parameter."""
-        raise NotImplementedError
-
-    @no_grad()
-    def step(self) -> None:
-        """Update every parameter that has a gradient."""
-        slots = [slot for slot in self.slots if slot.p.node is not None and slot.p.grad is not None]
-        if slots:
-            if self.counts:
-                self.count(slots)
-            _steps.step(self.rule(), slots, self.numbers())
-
-    def count(self, slots: list[_steps.Slot]) -> None:
-        one: Any = 1.0
-        if len(slots) < len(self.slots):
-            stepping = {slot.place for slot in slots}
-            one = asarray([float(k in stepping) for k in range(len(self.slots))])
-        self.steps[...] = self.steps + one
-
-    def zero_grad(self) -> None:
-        """Forget all gradients."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients, or make them zeros."""
         for p in self.params:
-            p.grad = None
+            if set_to_none:
+                p.grad = None
+            elif p.grad is not None:
+                p.grad = zeros_like(p.grad.detach())
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient.
+
+        `closure`, if there is one, is called first, with gradients enabled: it computes the loss
+        and the gradients, and what it returns is returned.
+        """
+        raise NotImplementedError
+
+    # What is remembered.
+
+    @property
+    def state(self) -> Mapping[Tensor, Mapping[str, Any]]:
+        """What is remembered of each parameter that has been updated, to look at;
+        `load_state_dict` changes it."""
+        entries = self.entries()
+        return MappingProxyType({p: MappingProxyType(entry) for p, entry in entries.items()})
+
+    def entries(self) -> dict[Tensor, dict[str, Any]]:
+        raise NotImplementedError
+
+    def check_entry(self, where: str, p: Tensor, settings: dict[str, Any], entry: Any) -> None:
+        """Raise unless an entry of a saved state fits a parameter."""
+        raise NotImplementedError
+
+    def restore(self, settings: list[dict[str, Any]], entries: dict[Tensor, dict]) -> None:
+        """Remember what is in these entries, and nothing else. There are settings for each
+        parameter."""
+        raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Settings and all that is remembered, as plain dicts and lists of tensors, which later
-        steps don't change.
+        """Settings and all that is remembered, which later steps don't change.
+
+        In it parameters are numbers, in the order of the groups.
 
         >>> x = ad.tensor([3.0], requires_grad=True)
-        >>> ad.optim.SGD([x], lr=0.1, momentum=0.9).state_dict()["state"]
-        {'momentum_buffer': [tensor([0.])]}
+        >>> optimizer = ad.optim.SGD([x], lr=0.1, momentum=0.9)
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> optimizer.state_dict()["state"]
+        {0: {'momentum_buffer': tensor([6.])}}
         """
-        return {
-            "settings": {name: getattr(self, name) for name in self.settings},
-            "steps": share(self.steps),
-            "state": {name: [share(x) for x in tensors] for name, tensors in self.state.items()},
-        }
+        entries = self.entries()
+        state = {k: plain(entries[p]) for k, p in enumerate(self.params) if p in entries}
+        groups, start = [], 0
+        for group in self.param_groups:
+            end = start + len(group["params"])
+            rest = {key: value for key, value in group.items() if key != "params"}
+            groups.append(plain(rest) | {"params": list(range(start, end))})
+            start = end
+        return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what another optimizer's `state_dict` gave, for parameters like its own."""
-        name = f"{type(self).__name__}.load_state_dict"
-        check_names(name, "entries", state_dict, ("settings", "steps", "state"))
-        check_names(name, "settings", state_dict["settings"], self.settings)
-        check_names(name, "state", state_dict["state"], tuple(self.state))
-        own = [self.steps, *(x for tensors in self.state.values() for x in tensors)]
-        lists = [list(tensors) for tensors in state_dict["state"].values()]
-        given = [state_dict["steps"], *(x for tensors in lists for x in tensors)]
-        if any(len(tensors) != len(self.params) for tensors in lists):
-            raise ArgumentError(
-                f"{name}: it is for {len(lists[0])} parameters, the optimizer has "
-                f"{len(self.params)}"
-            )
-        for mine, other in zip(own, given, strict=True):
-            check_alike(name, mine, other)
-        self.configure(state_dict["settings"])
-        for mine, other in zip(own, given, strict=True):
-            mine[...] = other
+        """Go on from what another optimizer's `state_dict` gave, for parameters like its own.
+
+        Tensors move to the devices of the parameters; shapes and dtypes must be the same. Nothing
+        changes if there is an error.
+        """
+        function = f"{self.name}.load_state_dict"
+        check_entries(function, "the state dict", state_dict, ("state", "param_groups"))
+        saved = check_groups(function, state_dict["param_groups"], self.param_groups, self.defaults)
+        settings = [self.settings(group) for group in saved for _ in group["params"]]
+        for own in settings:
+            self.check(own)
+        places = [k for group in state_dict["param_groups"] for k in group["params"]]
+        check_entries(function, "state", state_dict["state"], (), places)
+        owners = dict(zip(places, self.params, strict=True))
+        own_settings = dict(zip(places, settings, strict=True))
+        for k, entry in state_dict["state"].items():
+            self.check_entry(f"{function}: state[{k}]", owners[k], own_settings[k], entry)
+        for group, other in zip(self.param_groups, saved, strict=True):
+            group.clear()
+            group.update(other)
+        self.restore(settings, {owners[k]: entry for k, entry in state_dict["state"].items()})
 
 
-def checked_params(name: str, params: Any) -> list[Tensor]:
-    if isinstance(params, Tensor):
-        raise ArgumentError(f"{name}: params must be a list of tensors, got one tensor")
-    unique = list(dict.fromkeys(params))
-    if not unique:
-        raise ArgumentError(f"{name}: params is empty; give at least one tensor")
-    for p in unique:
-        if not isinstance(p, Tensor):
-            raise DTypeError(f"{name}: params must be tensors, got {type(p).__name__}")
-        if not p.is_leaf:
-            raise ArgumentError(
-                f"{name}: params must be leaves, one ({describe(p)}) is computed by "
-                f"{p.node.name}, and would be computed again"  # type: ignore[union-attr]
-            )
-        if p.data.dtype.kind != "f":
-            raise DTypeError(f"{name}: params must be floats, one is {describe(p)}")
-    return unique
+def shown(group: dict[str, Any], names: Any) -> list[str]:
+    return [f"{name}={group[name]!r}" for name in names]
 
 
-def check_setting(name: str, setting: str, value: Any) -> None:
-    """Raise unless a setting is in its range."""
-    if setting in ("amsgrad", "nesterov"):
-        if not isinstance(value, bool):
-            raise DTypeError(f"{name}: {setting} is True or False, got {value!r}")
-    elif setting == "betas":
-        if not isinstance(value, tuple | list) or len(value) != 2:
-            raise ArgumentError(f"{name}: betas are two numbers, got {value!r}")
-        if not all(0 <= as_number(name, "betas", beta) < 1 for beta in value):
-            raise ArgumentError(f"{name}: betas are at least 0 and below 1, got {value!r}")
-    elif not 0 <= as_number(name, setting, value) < math.inf:
-        raise ArgumentError(f"{name}: {setting} is a finite number, not negative; got {value!r}")
-
-
-def check_names(function: str, what: str, given: Any, expected: Sequence[str]) -> None:
-    if not isinstance(given, dict) or set(given) != set(expected):
-        got = sorted(given) if isinstance(given, dict) else type(given).__name__
-        raise ArgumentError(f"{function}: {what} must be {sorted(expected)}, got {got}")
-
-
-def check_alike(function: str, own: Tensor, given: Any) -> None:
-    if not isinstance(given, Tensor):
-        raise DTypeError(f"{function}: tensors are needed, got {type(given).__name__}")
-    if given.shape != own.shape or given.dtype != own.dtype:
-        error = ShapeError if given.shape != own.shape else DTypeError
-        raise error(f"{function}: {describe(own)} is needed, got {describe(given)}")
+def loss_of(closure: Callable[[], Any] | None) -> Any:
+    """What a closure returns, which computes gradients."""
+    if closure is None:
+        return None
+    with enable_grad():
+        return closure()

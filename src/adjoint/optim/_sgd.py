@@ -1,15 +1,22 @@
 """Stochastic gradient descent."""
 
-from collections.abc import Iterable
+from typing import Any
 
 from .._errors import ArgumentError
 from .._tensor import Tensor
 from ..kernels.optimizers import Rule, sgd
-from ._optimizer import Optimizer
+from ..primitives.elementwise import minimum
+from ._elementwise import Elementwise
+from ._groups import Params
+from ._steps import Number
 
 
-class SGD(Optimizer):
+class SGD(Elementwise):
     """Gradient descent: p -= lr * p.grad, with momentum and weight decay as in PyTorch.
+
+    With `momentum` a velocity takes the gradient's place: velocity * momentum + (1 - dampening) *
+    gradient, which starts from the first gradient. `weight_decay` is added to the gradient, times
+    the parameter. `maximize` goes up instead of down.
 
     >>> x = ad.tensor(3.0, requires_grad=True)
     >>> optimizer = ad.optim.SGD([x], lr=0.1)
@@ -19,33 +26,55 @@ class SGD(Optimizer):
     tensor(2.4, requires_grad=True)
     """
 
-    lr: float
-    momentum: float
-    weight_decay: float
-    nesterov: bool
+    memory = ("momentum_buffer",)
+    shows_steps = False
 
     def __init__(
         self,
-        params: Iterable[Tensor],
+        params: Params,
         lr: float = 1e-3,
-        *,
         momentum: float = 0.0,
+        dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
+        *,
+        maximize: bool = False,
     ) -> None:
-        settings = {
-            "lr": lr,
-            "momentum": momentum,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-        }
-        super().__init__(params, settings, ("momentum_buffer",) if momentum else ())
-        if nesterov and not momentum:
-            raise ArgumentError(f"SGD: nesterov needs a momentum above 0, got momentum={momentum}")
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "dampening": dampening,
+                "weight_decay": weight_decay,
+                "nesterov": nesterov,
+                "maximize": maximize,
+            },
+        )
 
-    def rule(self) -> Rule:
-        flags = (("decays", self.weight_decay != 0), ("nesterov", self.nesterov))
-        return Rule(sgd, 2 + len(self.state), 3, flags)
+    def check(self, settings: dict[str, Any]) -> None:
+        super().check(settings)
+        momentum, dampening = settings["momentum"], settings["dampening"]
+        if settings["nesterov"] and (not momentum or dampening):
+            raise ArgumentError(
+                "SGD: nesterov needs a momentum above 0 and no dampening, got "
+                f"momentum={momentum}, dampening={dampening}"
+            )
 
-    def numbers(self) -> tuple[float, ...]:
-        return self.lr, self.weight_decay, self.momentum
+    def remembers(self, settings: dict[str, Any]) -> tuple[str, ...]:
+        return self.memory if settings["momentum"] else ()
+
+    def rule(self, settings: dict[str, Any]) -> Rule:
+        flags = (
+            ("maximize", settings["maximize"]),
+            ("decays", settings["weight_decay"] != 0),
+            ("dampens", settings["dampening"] != 0),
+            ("nesterov", settings["nesterov"]),
+        )
+        return Rule(sgd, 3 if settings["momentum"] else 2, 4, flags)
+
+    def numbers(self, rule: Rule, settings: dict[str, Any], steps: Tensor) -> tuple[Number, ...]:
+        fresh = 1.0
+        if rule.has("dampens"):  # from the second step on
+            fresh = 1 - settings["dampening"] * minimum(steps - 1, 1.0)
+        return settings["lr"], settings["weight_decay"], settings["momentum"], fresh

@@ -13,6 +13,7 @@ from ..functions.assignment import replace
 from ..functions.elementwise import astype
 from ..kernels.language import TYPES
 from ..kernels.optimizers import Functions, Rule
+from ..primitives.devices import move
 from ..primitives.elementwise import maximum, sqrt
 
 cpu: Any = backends.backend("cpu")
@@ -22,36 +23,35 @@ OPS = Functions(sqrt, maximum)
 NATIVE = (np.dtype("f4"), np.dtype("f8"))  # float16 is rounded after each op, which no kernel does
 FEW = 4  # parameters whose step, if they are small, ops have done before a kernel was launched
 
-
-class Slot(NamedTuple):
-    """A parameter, its place in numbers that are tensors, and all that a step changes: the
-    parameter itself and what the optimizer remembers of it."""
-
-    place: int
-    p: Tensor
-    tensors: tuple[Tensor, ...]
-
-
 Number = float | Tensor  # one for all parameters, or one for each
 
 
-def step(rule: Rule, slots: list[Slot], numbers: Sequence[Number]) -> None:
-    """Update parameters, all of which have gradients."""
-    rest = slots
+# What happens to one parameter: all tensors that change, the parameter first and then what is
+# remembered of it; and its gradient.
+Update = tuple[tuple[Tensor, ...], Tensor]
+
+
+def step(rule: Rule, updates: Sequence[Update], numbers: Sequence[Number]) -> None:
+    """Update parameters; numbers that are tensors have one for each."""
+    rest = list(range(len(updates)))
     if not mode.word & (TRACE | ANOMALY):
-        rest = [slot for slot in slots if not is_launched(rule, slot, numbers)]
-        if is_worth_a_launch(rest):
+        rest = [
+            k
+            for k in rest
+            if type(updates[k][1].data) is np.ndarray or not is_launched(rule, updates, k, numbers)
+        ]
+        if is_worth_a_launch([updates[k][1] for k in rest]):
             batches = {dtype: Batch([], [], []) for dtype in NATIVE}
-            rest = [slot for slot in rest if not is_taken(slot, batches)]
+            rest = [k for k in rest if not is_taken(updates, k, batches)]
             for dtype, batch in batches.items():
-                if batch.slots:
+                if batch.places:
                     batch.launch(launcher(cpu, rule, dtype), numbers)
-    for slot in rest:
-        compose(rule, slot, numbers)
+    for k in rest:
+        compose(rule, updates, k, numbers)
 
 
-def is_worth_a_launch(slots: list[Slot]) -> bool:
-    large = len(slots) > FEW or sum([slot.p.data.size for slot in slots]) >= cpu.LEAST
+def is_worth_a_launch(gradients: list[Tensor]) -> bool:
+    large = len(gradients) > FEW or sum([g.data.size for g in gradients]) >= cpu.LEAST
     return large and cpu.has_kernels()
 
 
@@ -63,26 +63,27 @@ def launcher(backend: Any, rule: Rule, dtype: np.dtype) -> Any:
     return backend.launcher(rule.kernel(TYPES[dtype]))
 
 
-def is_launched(rule: Rule, slot: Slot, numbers: Sequence[Number]) -> bool:
+def is_launched(
+    rule: Rule, updates: Sequence[Update], place: int, numbers: Sequence[Number]
+) -> bool:
     """Update a parameter on another device than the CPU by a launch of its own; False if none."""
-    place, p, tensors = slot
-    kind = type(p.data)
+    tensors, gradient = updates[place]
+    g = gradient.data
+    kind, dtype = type(g), g.dtype
     backend: Any = backends.LOADED.get(kind)
-    if kind is np.ndarray or not hasattr(backend, "launcher"):
+    if dtype not in NATIVE or not hasattr(backend, "launcher"):
         return False
-    g = p._grad.data  # type: ignore[union-attr]
-    dtype = g.dtype
-    if dtype not in NATIVE or any(x.data.dtype is not dtype for x in tensors):
+    if any(type(x.data) is not kind or x.data.dtype is not dtype for x in tensors):
         return False
     kernel = launcher(backend, rule, dtype)
     if kernel is None:
         return False
-    own = [number_at(number, place, p) for number in numbers]
+    own = [number_at(number, place, tensors[0]) for number in numbers]
     outputs = [
         x.data if backend.exclusive(x.data, 1) else backend.empty(x.data.shape, dtype)
         for x in tensors
     ]
-    arrays = [p.data, g, *(x.data for x in tensors[1:])]
+    arrays = [tensors[0].data, g, *(x.data for x in tensors[1:])]
     made = kernel.map(arrays, own, outputs)
     for tensor, data in zip(tensors, made, strict=True):
         tensor.data = data
@@ -90,24 +91,25 @@ def is_launched(rule: Rule, slot: Slot, numbers: Sequence[Number]) -> bool:
 
 
 class Batch(NamedTuple):
-    """Parameters that are updated together: the arrays of each one, inputs first, then outputs;
-    and the outputs that are in new memory, with the tensors that move there."""
+    """Parameters that are updated together: their places among all, the arrays of each one, inputs
+    first, then outputs; and the outputs that are in new memory, with the tensors that move there.
+    """
 
-    slots: list[Slot]
+    places: list[int]
     arrays: list[np.ndarray]
     moved: list[tuple[Tensor, np.ndarray]]
 
     def launch(self, launcher: Any, numbers: Sequence[Number]) -> None:
-        cpu.update(launcher, self.arrays, table(numbers, self.slots))
+        cpu.update(launcher, self.arrays, table(numbers, self.places))
         for tensor, data in self.moved:
             tensor.data = data
 
 
-def is_taken(slot: Slot, batches: dict[np.dtype, Batch]) -> bool:
+def is_taken(updates: Sequence[Update], place: int, batches: dict[np.dtype, Batch]) -> bool:
     """Put a parameter into the batch of its dtype, if a kernel can walk over all of its arrays as
     over one row."""
-    _, p, tensors = slot
-    g = p._grad.data  # type: ignore[union-attr]
+    tensors, gradient = updates[place]
+    g = gradient.data
     dtype, size = g.dtype, g.size
     if dtype not in batches or type(g) is not np.ndarray:
         return False
@@ -127,31 +129,28 @@ def is_taken(slot: Slot, batches: dict[np.dtype, Batch]) -> bool:
             return False
     inputs.insert(1, g if g.flags.c_contiguous else g.copy())
     batch = batches[dtype]
-    batch.slots.append(slot)
+    batch.places.append(place)
     batch.arrays.extend(inputs)
     batch.arrays.extend(outputs)
     batch.moved.extend(moved)
     return True
 
 
-def table(numbers: Sequence[Number], slots: list[Slot]) -> np.ndarray:
+def table(numbers: Sequence[Number], places: list[int]) -> np.ndarray:
     """The numbers of each parameter, in a row."""
-    out = np.empty((len(slots), len(numbers)))
+    out = np.empty((len(places), len(numbers)))
     for column, number in enumerate(numbers):
-        if isinstance(number, Tensor):
-            out[:, column] = number.data[[slot.place for slot in slots]]
-        else:
-            out[:, column] = number
+        out[:, column] = number.data[places] if isinstance(number, Tensor) else number
     return out
 
 
 # By ops.
 
 
-def compose(rule: Rule, slot: Slot, numbers: Sequence[Number]) -> None:
-    place, p, tensors = slot
-    own = [number_at(number, place, p) for number in numbers]
-    outputs = rule((p, p.grad, *tensors[1:]), own, OPS)
+def compose(rule: Rule, updates: Sequence[Update], place: int, numbers: Sequence[Number]) -> None:
+    tensors, g = updates[place]
+    own = [x if type(x) is float else number_at(x, place, tensors[0]) for x in numbers]
+    outputs = rule((tensors[0], g, *tensors[1:]), own, OPS)
     for tensor, value in zip(tensors, outputs, strict=True):
         replace("step", tensor, value)
 
@@ -160,4 +159,7 @@ def number_at(number: Number, place: int, p: Tensor) -> Any:
     """A parameter's own number; in a trace it isn't known yet, so it stays a tensor."""
     if not isinstance(number, Tensor):
         return number
-    return astype(number[place], p.dtype) if mode.word & TRACE else number.data.item(place)
+    if not mode.word & TRACE:
+        return number.data.item(place)
+    own = astype(number[place], p.dtype)
+    return own if p.device == "cpu" else move(own, device=p.device, source="cpu")

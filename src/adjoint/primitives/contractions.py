@@ -5,6 +5,7 @@ import math
 from .. import op
 from .._errors import ShapeError
 from .._shapes import Shape, broadcast_shapes
+from .reductions import sum_
 from .shapes import lined_up, matrix_transpose, reshape
 
 
@@ -42,6 +43,27 @@ def product_of_rows(x, y):
     return reshape(matmul(rows, y), shape=(*x.shape[:-1], y.shape[-1]))
 
 
+def linear_batch(size: int, batched: tuple[bool, ...], x, weight, bias):
+    """One product of many rows if all examples have the same weights."""
+    if batched == (True, False, False):
+        rows = reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
+        return reshape(linear(rows, weight, bias), shape=(*x.shape[:-1], weight.shape[0]))
+    out = matmul(*lined_up(batched[:2], (x, matrix_transpose(weight))))
+    if bias is None:
+        return out
+    return out + (reshape(bias, shape=(size, 1, bias.shape[1])) if batched[2] else bias)
+
+
+linear = op.contraction(
+    "linear",
+    "x @ weight.mT + bias, for a matrix x; see `ad.nn.functional.linear`.",
+    inputs="x weight bias?",
+    shape=lambda x_shape, weight_shape: (x_shape[0], weight_shape[0]),
+    batch=linear_batch,
+    x=lambda g, weight: matmul(g, weight),
+    weight=lambda g, x: matmul(matrix_transpose(g), x),
+    bias=lambda g: sum_(g, axis=(0,), keepdims=False),
+)
 matmul = op.contraction(
     "matmul",
     "Matrix product of at least 2-d tensors; see `ad.matmul`.",

@@ -84,6 +84,16 @@ def logsumexp_rule(g, x, out, axis: Shape):
     return spread(g, axis=axis, shape=x.shape) * exp(x - total)
 
 
+def softmax_rule(g, out, axis: int):
+    return out * (g - sum_(g * out, axis=(axis,), keepdims=True))
+
+
+def masked_softmax_batch(size: int, batched: tuple[bool, ...], x, mask, *, axis: int):
+    x = x if batched[0] else repeated(x, size)
+    mask = with_rank(mask, len(x.shape) - 1) if batched[1] else mask
+    return masked_softmax(x, mask, axis=axis + 1)
+
+
 def moments_rule(g_mean, g_var, x, mean, axis):
     return (g_mean + 2 * g_var * (x - mean)) / length(x.shape, axis)
 
@@ -217,7 +227,17 @@ softmax = op.other(
     attrs="axis",
     shape=lambda x_shape: x_shape,
     batch="leading",
-    x=lambda g, out, axis: out * (g - sum_(g * out, axis=(axis,), keepdims=True)),
+    x=softmax_rule,
+)
+masked_softmax = op.other(
+    "masked_softmax",
+    "softmax along an axis of the elements where a mask, which broadcasts to x, is true; 0 for the "
+    "others, also where there is none.",
+    inputs="x mask",
+    attrs="axis",
+    shape=lambda x_shape: x_shape,
+    batch=masked_softmax_batch,
+    x=softmax_rule,
 )
 log_softmax = op.other(
     "log_softmax",

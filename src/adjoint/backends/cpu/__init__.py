@@ -20,8 +20,8 @@ from .table import KERNELS as NUMPY
 
 # Modules that enter their functions into KERNELS.
 SOURCES = (
-    "creation elementwise erf expm factorizations fourier gamma indexing losses movement "
-    "normalization reductions solving sorting threefry triangles windows"
+    "contractions creation elementwise erf expm factorizations fourier gamma indexing losses "
+    "movement normalization reductions solving sorting threefry triangles windows"
 )
 for source in SOURCES.split():
     importlib.import_module(f".{source}", __name__)
@@ -169,7 +169,7 @@ def compute_into(array: np.ndarray, op: str, other: np.ndarray) -> bool:
 
 def add_place(array: np.ndarray, x: np.ndarray, *, index: tuple, shape: tuple) -> None:
     """Add what the op place makes of x, which is zero but for a part."""
-    part = array[index]
+    part = array[(*index, ...)]  # also of one element an array
     if x.size < LEAST or not dispatch.computed_into(part, "add", x):
         np.add(part, x, part)
 

@@ -26,7 +26,7 @@ MODULES = (
     (
         "fast.reductions",
         LEAST,
-        "sum max min prod logsumexp softmax log_softmax cross_entropy moments",
+        "sum max min prod logsumexp softmax log_softmax masked_softmax cross_entropy moments",
     ),
     ("fast.normalization", 1 << 12, "standardize standardize_gradient"),
     ("fast.places", 1 << 12, "index scatter take_along_axis scatter_along_axis"),
@@ -202,5 +202,6 @@ def over(table: dict[str, Callable]) -> dict[str, Callable]:
     for module, least, names in MODULES:
         out |= {name: from_module(name, table[name], module, least) for name in names.split()}
     out["matmul"] = product(table["matmul"])
+    out["linear"] = from_module("linear", table["linear"], "fast.matmul", LEAST_FACTORS)
     out["random_bits"] = by_shape("random_bits", table["random_bits"], "fast.threefry")
     return out

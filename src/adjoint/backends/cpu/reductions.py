@@ -137,6 +137,12 @@ def softmax(x, *, axis):
 
 
 @kernel
+def masked_softmax(x, mask, *, axis):
+    out = softmax(np.where(mask, x, np.array(-np.inf, x.dtype)), axis=axis)
+    return np.where(np.any(np.broadcast_to(mask, x.shape), axis=axis, keepdims=True), out, 0)
+
+
+@kernel
 def log_softmax(x, *, axis):
     out = below_largest(x, axis)
     out -= np.log(np.add.reduce(np.exp(out), axis=axis, keepdims=True))

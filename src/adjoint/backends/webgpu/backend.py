@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..._timing import observed
 from . import elementwise, host
 from .arrays import Array
 from .device import Device
@@ -78,7 +79,7 @@ class WebGPU:
         return self.gpu.sent(array)
 
     def to_numpy(self, array: Array) -> np.ndarray:
-        return self.gpu.read(array)
+        return observed("read", "wait", self.gpu.read)(array)
 
     def scalar(self, value: Any, dtype: np.dtype) -> Array:
         numbers = self.INTEGERS.get(dtype)

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..._errors import DeviceError, KernelError
+from ..._timing import observed
 from . import adapters
 from .arrays import SIZES, WGSL, check_dtype
 from .arrays import Array as AnyArray
@@ -307,24 +308,27 @@ class Device:
     def pipeline(self, program: Program) -> Any:
         found = self.by_text.get(program.text)
         if found is None:
-            try:
-                module = self.handle.create_shader_module(code=program.text, label=program.name)
-                found = self.handle.create_compute_pipeline(
-                    layout=self.layout(program.access)[1],
-                    compute={"module": module, "entry_point": "main"},
-                    label=program.name,
-                )
-            except self.library.GPUValidationError as error:
-                if "lost" in str(error).lower():
-                    self.fail("compiling", error)
-                raise KernelError(
-                    f"{self.name}: the program {program.name} can't be compiled: {error}\nThis is "
-                    f"a bug of adjoint, please report it. The program was\n{program.text}"
-                ) from None
+            found = observed(program.name, "compile", self.compiled)(program)
             self.by_text[program.text] = found
             self.counts["pipelines"] += 1
         self.pipelines[program] = found
         return found
+
+    def compiled(self, program: Program) -> Any:
+        try:
+            module = self.handle.create_shader_module(code=program.text, label=program.name)
+            return self.handle.create_compute_pipeline(
+                layout=self.layout(program.access)[1],
+                compute={"module": module, "entry_point": "main"},
+                label=program.name,
+            )
+        except self.library.GPUValidationError as error:
+            if "lost" in str(error).lower():
+                self.fail("compiling", error)
+            raise KernelError(
+                f"{self.name}: the program {program.name} can't be compiled: {error}\nThis is "
+                f"a bug of adjoint, please report it. The program was\n{program.text}"
+            ) from None
 
     def layout(self, access: str) -> tuple[Any, Any]:
         """The layouts of bind group 0, and of pipelines, whose arrays are read or written."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..spaces import Ints, steps_in
 from .arrays import WGSL, Array
+from .elementwise import launcher
 from .maps import contiguous_copy
 from .programs import Program
 from .table import kernel
@@ -100,6 +101,14 @@ def matmul(x: Array, y: Array) -> Array:
         gpu.run(plan.program, [x, y, parts], words, plan.groups)
     if plan.parts > 1:
         gpu.run(total(kind), [parts, out], [out.size, plan.parts], -(-out.size // LANES))
+    return out
+
+
+@kernel
+def linear(x: Array, weight: Array, bias: Array | None) -> Array:
+    out = matmul(x, weight.view(weight.shape[::-1], weight.strides[::-1], weight.offset))
+    if bias is not None:
+        launcher("add", (x.dtype, x.dtype), (), None).map([out, bias], [], [out])
     return out
 
 

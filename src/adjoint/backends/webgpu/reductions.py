@@ -85,6 +85,11 @@ def softmax(x, *, axis):
 
 
 @kernel
+def masked_softmax(x, mask, *, axis):
+    return rows("masked_softmax", x.dtype, mask.dtype).reduce([x, mask], positive(axis, x.ndim))[0]
+
+
+@kernel
 def log_softmax(x, *, axis):
     return rows("log_softmax", x.dtype).reduce([x], positive(axis, x.ndim))[0]
 

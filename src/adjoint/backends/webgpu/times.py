@@ -4,19 +4,24 @@ from collections import defaultdict
 from typing import Any
 
 from ..._errors import DeviceError
+from ..._timing import observed
 from .programs import Program
 
 MOST = 256  # launches of one submission: device.LAUNCHES
 
+# A program, and from when to when it ran: in seconds, which are 0 when its submission was done.
+Launch = tuple[str, float, float]
+
 
 class Times:
     """Each launch gets a compute pass of its own, which writes two times. It shows the programs,
-    the one that took longest first."""
+    the one that took longest first. Within another one's `with` block both get all times."""
 
     def __init__(self, device: Any) -> None:
         if "timestamp-query" not in device.features:
             raise DeviceError(f"{device.name}: this adapter has no timestamp-query, so no times")
         self.device = device
+        self.outer: Times | None = None
         self.seconds: dict[str, float] = defaultdict(float)
         self.launches: dict[str, int] = defaultdict(int)
         self.pending: list[str] = []
@@ -29,14 +34,24 @@ class Times:
 
     def __enter__(self) -> "Times":
         self.device.submit()
-        self.device.times = self
+        self.outer, self.device.times = self.device.times, self
         return self
 
     def __exit__(self, *exception: object) -> None:
         try:
             self.device.submit()
         finally:
-            self.device.times = None
+            self.leave()
+
+    def leave(self) -> None:
+        """Get no more times; others that do, from other threads' blocks, go on."""
+        if self.device.times is self:
+            self.device.times = self.outer
+            return
+        inner = self.device.times
+        while inner.outer is not self:
+            inner = inner.outer
+        inner.outer = self.outer
 
     def of_launch(self, program: Program) -> dict[str, Any]:
         """Where the compute pass of a launch writes its times."""
@@ -53,14 +68,23 @@ class Times:
             encoder.resolve_query_set(self.queries, 0, 2 * len(self.pending), self.buffer, 0)
 
     def collect(self) -> None:
-        """Add up what a submission took."""
+        """Take note of what a submission took."""
         if not self.pending:
             return
-        data = self.device.queue.read_buffer(self.buffer, 0, 16 * len(self.pending)).cast("Q")
-        for k, name in enumerate(self.pending):
-            self.seconds[name] += (data[2 * k + 1] - data[2 * k]) * self.tick
-            self.launches[name] += 1
+        read = observed("times", "wait", self.device.queue.read_buffer)
+        data = read(self.buffer, 0, 16 * len(self.pending)).cast("Q")
+        last = max(data[1::2])
+        times = [(tick - last) * self.tick for tick in data]
+        self.add(list(zip(self.pending, times[::2], times[1::2], strict=True)))
         self.pending = []
+
+    def add(self, launches: list[Launch]) -> None:
+        """Add up what the launches of a submission took."""
+        for name, start, end in launches:
+            self.seconds[name] += end - start
+            self.launches[name] += 1
+        if self.outer is not None:
+            self.outer.add(launches)
 
     def __str__(self) -> str:
         rows = sorted(self.seconds.items(), key=lambda row: -row[1])

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....kernels.matmul import WORDS, module
+from ....kernels.matmul import POINTERS, WORDS, module
 from ....kernels.tiles import Tile
 from ..jit import compiler, threads
 from ..jit.addresses import HEADER
 from ..jit.memory import empty
+from ..table import KERNELS
 
 LEAST = 250_000  # multiplications; below, NumPy's call takes less time than ours
 LEAST_SIDE = 4  # rows and columns: with fewer of them it isn't arithmetic that takes the time
@@ -52,10 +53,37 @@ def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if way is None or not (x.flags.aligned and y.flags.aligned):
         return np.matmul(x, y)
     out = empty(way.shape, dtype)
-    words = way.words[:]
-    words[0], words[1], words[2] = id(x) + HEADER, id(y) + HEADER, id(out) + HEADER
+    words = with_pointers(way, x, y, out, out)
     threads.run(way.kernel, words.buffer_info()[0], way.chunks)
     return out
+
+
+def linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    """x @ weight.T + bias, for a matrix x."""
+    if bias is None:
+        return matmul(x, weight.T)
+    dtype, way = x.dtype, None
+    alike = dtype is weight.dtype is bias.dtype and (dtype is SINGLE or dtype is DOUBLE)
+    if alike and x.size * len(weight) >= LEAST and bias.flags.c_contiguous:
+        y = weight.T
+        way = plan(x.shape, x.strides, y.shape, y.strides, dtype.char, threads.get_num_threads())
+    if way is None or not (x.flags.aligned and weight.flags.aligned and bias.flags.aligned):
+        return KERNELS["linear"](x, weight, bias)
+    out = empty(way.shape, dtype)
+    words = with_pointers(way, x, y, out, bias)
+    words[-4] = True
+    threads.run(way.kernel, words.buffer_info()[0], way.chunks)
+    return out
+
+
+def with_pointers(
+    way: Plan, x: np.ndarray, y: np.ndarray, out: np.ndarray, start: np.ndarray
+) -> array:
+    """The words of a launch."""
+    words = way.words[:]
+    words[0], words[1] = id(x) + HEADER, id(y) + HEADER
+    words[2], words[3] = id(out) + HEADER, id(start) + HEADER
+    return words
 
 
 def add_product(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
@@ -67,8 +95,7 @@ def add_product(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     if way is None:
         out += np.matmul(x, y)
         return
-    words = way.words[:]
-    words[0], words[1], words[2] = id(x) + HEADER, id(y) + HEADER, id(out) + HEADER
+    words = with_pointers(way, x, y, out, out)
     out_batch, out_step = (stride // out.itemsize for stride in out.strides[:2])
     words[-3], words[-2], words[-1] = out_step, out_batch, True
     threads.run(way.kernel, words.buffer_info()[0], way.chunks)
@@ -119,13 +146,14 @@ def plan(x_shape, x_strides, y_shape, y_strides, char: str, count: int) -> Plan 
         **{f"size{k}": axes[k][0] for k in (1, 2, 3)},
         **{f"x_batch{k}": axes[k][1] for k in range(4)},
         **{f"y_batch{k}": axes[k][2] for k in range(4)},
+        "starts": 0,
         "out_step": given.columns,
         "out_batch": given.rows * given.columns,
         "adds": 0,
     }
     shape = (*np.broadcast_shapes(x_shape[:-2], y_shape[:-2]), x_shape[-2], y_shape[-1])
     chunks = blocks * -(-batch // group)
-    block = array("q", [0, 0, 0, *(words[name] for name in WORDS)])
+    block = array("q", [*(0 for _ in POINTERS), *(words[name] for name in WORDS)])
     return Plan(kernel(tile), block, chunks, shape)
 
 
@@ -237,4 +265,4 @@ def sizes(total: int, most: int, count: int) -> set[int]:
     return {-(-total // parts) for parts in range(fewest, min(total, fewest + 4 * count) + 1)}
 
 
-FAST = {"matmul": matmul}
+FAST = {"matmul": matmul, "linear": linear}

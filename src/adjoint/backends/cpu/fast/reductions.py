@@ -14,8 +14,8 @@ from .rows import RowLauncher, reduced
 
 
 @functools.cache
-def launcher(name: str, dtype: np.dtype, **static: Any) -> RowLauncher:
-    return RowLauncher(Kernel(ROWS[name](TYPES[dtype], **static)))
+def launcher(name: str, *dtypes: np.dtype, **static: Any) -> RowLauncher:
+    return RowLauncher(Kernel(ROWS[name](*(TYPES[dtype] for dtype in dtypes), **static)))
 
 
 def without_axes(x: np.ndarray, axis: Ints, keepdims: bool) -> np.ndarray:
@@ -63,6 +63,13 @@ def along_axis(name: str):
     return call
 
 
+def masked_softmax(x, mask, *, axis):
+    if x.dtype.kind != "f" or not x.size:
+        return KERNELS["masked_softmax"](x, mask, axis=axis)
+    run = launcher("masked_softmax", x.dtype, mask.dtype)
+    return run.reduce([x, mask], positive(axis, x.ndim))[0]
+
+
 def cross_entropy(x, target, *, axis):
     if x.dtype.kind != "f" or not x.size:
         return KERNELS["cross_entropy"](x, target, axis=axis)
@@ -82,6 +89,7 @@ FAST = {
     "logsumexp": logsumexp,
     "softmax": along_axis("softmax"),
     "log_softmax": along_axis("log_softmax"),
+    "masked_softmax": masked_softmax,
     "cross_entropy": cross_entropy,
     "moments": moments,
 }

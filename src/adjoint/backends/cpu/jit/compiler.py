@@ -16,6 +16,7 @@ import threading
 from typing import Any
 
 from ...._errors import KernelError
+from ...._timing import observed
 from . import cache
 
 PASSES = ("sroa", "instruction_combine")
@@ -54,7 +55,8 @@ def compiled(text: str, name: str) -> int:
     address = addresses.get((key, name))
     if address is None:
         with lock:
-            address = addresses.get((key, name)) or load(key, text, name)
+            make = observed("kernel", "compile", load)
+            address = addresses.get((key, name)) or make(key, text, name)
             addresses[key, name] = address
     return address
 

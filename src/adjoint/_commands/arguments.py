@@ -1,0 +1,47 @@
+"""Arguments that several commands take."""
+
+import argparse
+import math
+from collections.abc import Callable
+
+import adjoint as ad
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device",
+        default=ad.get_default_device(),
+        help="where to compute, see `devices` (default: %(default)s)",
+    )
+
+
+def add_seed(parser: argparse.ArgumentParser, what: str, default: int | None = 0) -> None:
+    parser.add_argument(
+        "--seed",
+        type=whole_number(0, 2**63 - 1),
+        default=default,
+        metavar="N",
+        help=f"{what} (default: 0)",
+    )
+
+
+def check_device(device: str) -> None:
+    """Raise unless tensors can be there."""
+    ad.zeros((1,), device=device)
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        value = int(text)
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"from {least} to {most} is possible, got {text}")
+        return value
+
+    return number
+
+
+def positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"a number above 0 is needed, got {text}")
+    return number

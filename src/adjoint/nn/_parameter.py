@@ -1,0 +1,66 @@
+"""Parameters: the tensors that a module trains."""
+
+from typing import Any
+
+from .._modes import no_grad
+from .._tensor import Tensor, journal, new_tensor, restore, share
+from ..functions.creation import tensor
+from ..functions.elementwise import astype
+
+
+class Parameter(Tensor):
+    """A tensor that a module trains: assigned to a module's attribute, it is one of its parameters.
+
+    >>> nn = ad.nn
+    >>> class Scale(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = nn.Parameter(ad.ones(2))
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> list(Scale().parameters())
+    [Parameter(tensor([1., 1.], requires_grad=True))]
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: Any, requires_grad: bool = True) -> "Parameter":
+        parameter = new_tensor(cls)
+        parameter.data = (share(data) if isinstance(data, Tensor) else tensor(data)).data
+        parameter.node = parameter._grad = None
+        return parameter.requires_grad_(requires_grad)  # type: ignore[return-value]
+
+    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        """All is done by __new__; a tensor isn't made by calling its class otherwise."""
+
+    def __repr__(self) -> str:
+        return f"Parameter({super().__repr__()})"
+
+    def __reduce__(self) -> tuple:
+        return restored, super().__reduce__()[1]
+
+    def __deepcopy__(self, memo: dict) -> "Parameter":
+        copy = Parameter(self, self.requires_grad)
+        copy._grad = None if self._grad is None else share(self._grad)
+        memo[id(self)] = copy
+        return copy
+
+
+def restored(*saved: Any) -> Parameter:
+    plain = restore(*saved)
+    return Parameter(plain.detach(), plain.requires_grad)
+
+
+@no_grad()
+def refill(own: Tensor, device: str | None, dtype: Any) -> None:
+    """Move a tensor and its gradient to a device and a dtype: the object stays, and so do those
+    who hold it, such as optimizers. Integers keep their dtype."""
+    for held in (own, own._grad):
+        if held is not None:
+            moved = held.detach() if device is None else held.detach().to(device)
+            if dtype is not None and moved.dtype.kind == "float":
+                moved = astype(moved, dtype, copy=False)
+            journal(held)
+            held.data = moved.data
+    if own.node is not None:
+        own.node.dtype = own.data.dtype

@@ -1,0 +1,220 @@
+"""Recurrent layers over whole sequences, each an op: x has the input's share of every step.
+
+With L steps, N examples, a hidden size H and G for all gates, a state h is (N, H), its weight w
+(G, H), and what the input adds to the gates, x, (L, N, G). Steps go backwards if `reverse`, but
+results are in the order of x.
+
+What a rule needs of each step is an output of its own, so that derivatives of every order follow
+from it. Only what can't be done for all steps at once is done step by step.
+"""
+
+from .. import op
+from .._shapes import at_axis
+from .._tensor import Tensor
+from ..functions.creation import full
+from ..functions.elementwise import astype
+from ..functions.reductions import sum
+from ..functions.shapes import expand_dims
+from ..primitives.contractions import matmul
+from ..primitives.elementwise import relu, sigmoid, tanh
+from ..primitives.shapes import concat, matrix_transpose, reshape, slice_
+
+
+def step(x: Tensor, t: int) -> Tensor:
+    return slice_(x, index=(t,))
+
+
+def order(x: Tensor, reverse: bool) -> range:
+    length = x.shape[0]
+    return range(length - 1, -1, -1) if reverse else range(length)
+
+
+def joined(steps: list[Tensor], backwards: bool) -> Tensor:
+    """Steps as one tensor; they were made in this order, or backwards."""
+    rows = concat(*(steps[::-1] if backwards else steps), axis=0)
+    return reshape(rows, shape=(len(steps), *steps[0].shape))
+
+
+def before(first: Tensor, states: Tensor, reverse: bool) -> Tensor:
+    """The state that each step began with."""
+    first = expand_dims(first, 0)
+    if reverse:
+        return concat(slice_(states, index=(slice(1, None),)), first, axis=0)
+    return concat(first, slice_(states, index=(slice(None, -1),)), axis=0)
+
+
+def parts(x: Tensor, count: int) -> list[Tensor]:
+    """Gates, side by side on the last axis."""
+    axis, size = x.ndim - 1, x.shape[-1] // count
+    return [slice_(x, index=at_axis(axis, slice(k * size, k * size + size))) for k in range(count)]
+
+
+def rows(x: Tensor) -> Tensor:
+    """All steps of all examples below each other."""
+    length, n, size = x.shape
+    return reshape(x, shape=(length * n, size))
+
+
+def product(dy: Tensor, x: Tensor) -> Tensor:
+    """The gradient of w in x @ w.mT, summed over all steps and examples."""
+    return matmul(matrix_transpose(rows(dy)), rows(x))
+
+
+def beside(*gates: Tensor) -> Tensor:
+    return concat(*gates, axis=len(gates[0].data.shape) - 1)
+
+
+def plus(x: Tensor, y: Tensor | None) -> Tensor:
+    return x if y is None else x + y
+
+
+# h = tanh(x + h @ w.mT), or relu of it.
+
+
+def rnn_forward(x, h, w, *, nonlinearity, reverse):
+    act, w = tanh if nonlinearity == "tanh" else relu, matrix_transpose(w)
+    states = []
+    for t in order(x, reverse):
+        h = act(step(x, t) + matmul(h, w))
+        states.append(h)
+    return joined(states, reverse)
+
+
+def rnn_vjp(g, h, w, out, needs, nonlinearity, reverse):
+    slope = 1 - out * out if nonlinearity == "tanh" else astype(out > 0, out.dtype)
+    dh, dgates = None, []
+    for t in order(out, not reverse):
+        dgates.append(plus(step(g, t), dh) * step(slope, t))
+        dh = matmul(dgates[-1], w)
+    dx = joined(dgates, not reverse)
+    return dx, dh, product(dx, before(h, out, reverse)) if needs[2] else None
+
+
+rnn = op.other(
+    "rnn",
+    "States of a recurrent layer without gates.",
+    inputs="x h w",
+    attrs="nonlinearity reverse",
+    forward=rnn_forward,
+    vjp=rnn_vjp,
+)
+
+
+# LSTM: i, f, o = sigmoid and n = tanh of gates; c = f * c + i * n; h = o * tanh(c), then @ p.mT.
+# sigmoid(x) is tanh(x / 2) / 2 + 1 / 2, so all gates are one tanh; halves are exact.
+
+
+def lstm_forward(x, h, c, w, p=None, *, reverse):
+    half, offset = halves(c, 1), halves(c, 0)
+    x, w = x * half, matrix_transpose(w) * half
+    p = None if p is None else matrix_transpose(p)
+    results: tuple[list, list, list] = ([], [], [])
+    for t in order(x, reverse):
+        gates = tanh(step(x, t) + matmul(h, w)) * half + offset
+        i, f, n, o = parts(gates, 4)
+        c = f * c + i * n
+        h = o * tanh(c)
+        if p is not None:
+            h = matmul(h, p)
+        for states, state in zip(results, (h, c, gates), strict=True):
+            states.append(state)
+    return tuple(joined(states, reverse) for states in results)
+
+
+def halves(c: Tensor, other: float) -> Tensor:
+    """1/2 at the gates i, f and o, another number at n."""
+    half, rest = (full(c.shape[-1], k, dtype=c.dtype, device=c.device) for k in (0.5, other))
+    return beside(half, half, rest, half)
+
+
+def lstm_vjp(g_out, g_cells, g_gates, h, c, w, p, out, cells, gates, needs, arrived, reverse):
+    i, f, n, o = parts(gates, 4)
+    squashed = tanh(cells)
+    to_cell = o * (1 - squashed * squashed)
+    to_i, to_f, to_n, to_o = i * (1 - i), f * (1 - f), 1 - n * n, o * (1 - o)
+    slopes = beside(n * to_i, before(c, cells, reverse) * to_f, i * to_n, squashed * to_o)
+    if arrived[2]:
+        g_gates = g_gates * beside(to_i, to_f, to_n, to_o)
+    dh = dc = None
+    dhs, dgates = [], []
+    for t in order(out, not reverse):
+        dh = plus(step(g_out, t), dh)
+        if p is not None:
+            dhs.append(dh)
+            dh = matmul(dh, p)
+        dc = plus(dh * step(to_cell, t), dc)
+        if arrived[1]:
+            dc = dc + step(g_cells, t)
+        dgate = beside(dc, dc, dc, dh) * step(slopes, t)
+        if arrived[2]:
+            dgate = dgate + step(g_gates, t)
+        dgates.append(dgate)
+        dh, dc = matmul(dgate, w), dc * step(f, t)
+    dx = joined(dgates, not reverse)
+    dw = product(dx, before(h, out, reverse)) if needs[3] else None
+    dp = product(joined(dhs, not reverse), o * squashed) if needs[4] else None
+    return dx, dh, dc, dw, dp
+
+
+lstm = op.other(
+    "lstm",
+    "States, cells and gates of an LSTM.",
+    inputs="x h c w p?",
+    outputs="out cells gates",
+    attrs="reverse",
+    forward=lstm_forward,
+    vjp=lstm_vjp,
+)
+
+
+# GRU: r, z = sigmoid of x + own, own = h @ w.mT + b; n = tanh(x + r * own); h = n + z * (h - n).
+
+
+def gru_forward(x, h, w, b=None, *, reverse):
+    w = matrix_transpose(w)
+    states, shares = [], []
+    for t in order(x, reverse):
+        own = plus(matmul(h, w), b)
+        _, z, n = reset(step(x, t), own)
+        h = n + z * (h - n)
+        states.append(h)
+        shares.append(own)
+    return joined(states, reverse), joined(shares, reverse)
+
+
+def reset(x: Tensor, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    (x_r, x_z, x_n), (own_r, own_z, own_n) = parts(x, 3), parts(own, 3)
+    r, z = sigmoid(x_r + own_r), sigmoid(x_z + own_z)
+    return r, z, tanh(x_n + r * own_n)
+
+
+def gru_vjp(g_out, g_own, x, h, w, b, out, own, needs, arrived, reverse):
+    r, z, n = reset(x, own)
+    former = before(h, out, reverse)
+    to_n = (1 - z) * (1 - n * n)
+    to_r, to_z = to_n * parts(own, 3)[2] * r * (1 - r), (former - n) * z * (1 - z)
+    slopes = beside(to_r, to_z, to_n * r)
+    dh, dhs, downs = None, [], []
+    for t in order(out, not reverse):
+        dh = plus(step(g_out, t), dh)
+        down = beside(dh, dh, dh) * step(slopes, t)
+        if arrived[1]:
+            down = down + step(g_own, t)
+        dhs.append(dh)
+        downs.append(down)
+        dh = dh * step(z, t) + matmul(down, w)
+    every, down = joined(dhs, not reverse), joined(downs, not reverse)
+    dx = beside(every * to_r, every * to_z, every * to_n)
+    dw = product(down, former) if needs[2] else None
+    return dx, dh, dw, sum(rows(down), axis=0) if needs[3] else None
+
+
+gru = op.other(
+    "gru",
+    "States of a GRU, and the state's own share in its gates.",
+    inputs="x h w b?",
+    outputs="out own",
+    attrs="reverse",
+    forward=gru_forward,
+    vjp=gru_vjp,
+)

@@ -1,0 +1,69 @@
+"""Layers that are a function with settings, and checks of what layers are made with."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..._errors import ArgumentError
+from ..._tensor import Tensor
+from ...functions._arguments import as_integer, reject
+from .module import Module
+
+
+class Applied(Module):
+    """A layer without parameters: a function of its inputs, whose options are attributes."""
+
+    function: Callable[..., Any]
+    options: tuple[str, ...] = ()
+
+    def __init__(self, **unknown: Any) -> None:
+        super().__init__()
+        if unknown:
+            reject(kind(self), unknown)
+
+    def _applied(self, *inputs: Any) -> Any:
+        """The function of inputs, with the options as they are now."""
+        return self.function(*inputs, **{name: getattr(self, name) for name in self.options})
+
+    def extra_repr(self) -> str:
+        """The settings that repr shows."""
+        return settings(self, *self.options)
+
+
+class OfOne(Applied):
+    """A function of one tensor."""
+
+    def forward(self, x: Any) -> Tensor:
+        """The function of x, with the layer's settings."""
+        return self._applied(x)
+
+
+def settings(layer: Module, *names: str) -> str:
+    """Attributes as keywords."""
+    return ", ".join(f"{name}={getattr(layer, name)!r}" for name in names)
+
+
+def kind(layer: Module) -> str:
+    """What errors call a layer."""
+    return type(layer).__name__
+
+
+def count(layer: Module, name: str, value: Any, least: int = 1) -> int:
+    """An integer that isn't too small."""
+    number = as_integer(kind(layer), name, value)
+    if number < least:
+        raise ArgumentError(f"{kind(layer)}: {name}={number} must be at least {least}")
+    return number
+
+
+def check_multiple(layer: Module, name: str, parts: str) -> None:
+    """Of two attributes the first must be a multiple of the second."""
+    whole, part = getattr(layer, name), getattr(layer, parts)
+    if whole % part:
+        raise ArgumentError(f"{kind(layer)}: {name}={whole} must be divisible by {parts}={part}")
+
+
+def one_of(layer: Module, name: str, value: Any, known: tuple[str, ...]) -> str:
+    """A word that the layer knows."""
+    if value not in known:
+        raise ArgumentError(f"{kind(layer)}: {name}={value!r} is none of {', '.join(known)}")
+    return value

@@ -1,0 +1,397 @@
+"""Module: attributes that are parameters, buffers and other modules, and a function of them.
+
+There is no register of parameters and submodules: they are the attributes of these types, in the
+order in which they were set. Only the names of buffers, which are plain tensors, are kept apart.
+"""
+
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Self
+
+from ..._dtypes import DType, float16, float32, float64
+from ..._errors import ArgumentError, DTypeError
+from ..._modes import PROFILE, mode
+from ..._node import HookHandle, registered
+from ..._tensor import Tensor, share
+from .._parameter import Parameter, refill
+from . import paths, states
+from .paths import joined, shown
+
+
+class Hooks(NamedTuple):
+    """Functions called before and after `forward`, by the keys of their handles."""
+
+    before: dict[int, Callable]
+    after: dict[int, Callable]
+
+
+class Module:
+    """A layer, or a network of layers: subclass it, set parameters and layers as attributes, and
+    write `forward`.
+
+    >>> nn = ad.nn
+    >>> class Network(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.hidden = nn.Linear(4, 8)
+    ...         self.out = nn.Linear(8, 1)
+    ...     def forward(self, x):
+    ...         return self.out(ad.tanh(self.hidden(x)))
+    >>> model = Network()
+    >>> model
+    Network(
+      (hidden): Linear(in_features=4, out_features=8, bias=True)
+      (out): Linear(in_features=8, out_features=1, bias=True)
+    )
+    >>> model(ad.ones((3, 4))).shape
+    (3, 1)
+    >>> [name for name, _ in model.named_parameters()]
+    ['hidden.weight', 'hidden.bias', 'out.weight', 'out.bias']
+    """
+
+    training = True
+    on_host: tuple[str, ...] = ()  # buffers that stay in host memory: counters
+    _buffers: dict[str, bool] = {}  # noqa: RUF012  names, and whether state_dict has them
+    _hooks: Hooks | None = None
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; subclasses define it, and calling the module calls it."""
+        raise NotImplementedError(f"{type(self).__name__} has no method forward: write one")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if mode.word & PROFILE:
+                with paths.timed(self):
+                    return self._called(args, kwargs)
+            if self._hooks is None:
+                return self.forward(*args, **kwargs)
+            return self._called(args, kwargs)
+        except Exception as error:
+            paths.locate(error, self)
+            raise
+
+    def _called(self, args: Any, kwargs: dict) -> Any:
+        hooks = self._hooks or Hooks({}, {})
+        for hook in registered(hooks.before):
+            given = hook(self, args)
+            if given is not None:
+                args = given if isinstance(given, tuple) else (given,)
+        out = self.forward(*args, **kwargs)
+        for hook in registered(hooks.after):
+            other = hook(self, args, out)
+            out = out if other is None else other
+        return out
+
+    # Attributes
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = vars(self).get(name)
+        if isinstance(own, Parameter) and not isinstance(value, Parameter | None):
+            raise DTypeError(
+                f"{type(self).__name__}.{name} is a parameter, and can't become {shown(value)}: "
+                "assign nn.Parameter(value), or change its values under ad.no_grad() with "
+                f"{name}[...] = value"
+            )
+        if name in self._buffers and not isinstance(value, Tensor | None):
+            raise DTypeError(
+                f"{type(self).__name__}.{name} is a buffer, and can't become {shown(value)}: "
+                "assign a tensor or None"
+            )
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+        if name in self._buffers:
+            rest = {other: kept for other, kept in self._buffers.items() if other != name}
+            object.__setattr__(self, "_buffers", rest)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Set an attribute that is a parameter, or None: there could be one, but there isn't."""
+        self._check_name("register_parameter", name)
+        if not isinstance(param, Parameter | None):
+            raise DTypeError(f"register_parameter: {name} must be a Parameter, got {shown(param)}")
+        setattr(self, name, param)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Set an attribute that belongs to the state, but isn't trained; unless it is persistent,
+        `state_dict` leaves it out.
+
+        >>> layer = ad.nn.Module()
+        >>> layer.register_buffer("mean", ad.zeros(2))
+        >>> layer.state_dict()
+        {'mean': tensor([0., 0.])}
+        """
+        self._check_name("register_buffer", name)
+        if not isinstance(tensor, Tensor | None):
+            raise DTypeError(f"register_buffer: {name} must be a tensor, got {shown(tensor)}")
+        if isinstance(tensor, Parameter):
+            raise DTypeError(f"register_buffer: {name} is a parameter: set it as an attribute")
+        object.__setattr__(self, "_buffers", {**self._buffers, name: persistent})
+        setattr(self, name, tensor)
+
+    def register_module(self, name: str, module: "Module | None") -> None:
+        """Set an attribute that is a module, also one whose name isn't an identifier."""
+        self._check_name("register_module", name)
+        if not isinstance(module, Module | None):
+            raise DTypeError(f"register_module: {name} must be a Module, got {shown(module)}")
+        setattr(self, name, module)
+
+    add_module = register_module
+
+    def _check_name(self, function: str, name: str) -> None:
+        if not isinstance(name, str) or not name or "." in name:
+            raise ArgumentError(f"{function}: a name without dots is needed, got {name!r}")
+        if hasattr(self, name) and not isinstance(getattr(self, name), Tensor | Module | None):
+            raise ArgumentError(
+                f"{function}: {type(self).__name__} has an attribute {name!r} already, which is "
+                f"{shown(getattr(self, name))}; choose another name"
+            )
+
+    # What it is made of
+
+    def _attributes(self) -> Iterator[tuple[str, "Module"]]:
+        """The attributes that are modules."""
+        return (item for item in list(vars(self).items()) if isinstance(item[1], Module))
+
+    def named_children(self) -> Iterator[tuple[str, "Module"]]:
+        """The modules among the attributes, each once, with their names."""
+        seen = set()
+        for name, module in self._attributes():
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
+
+    def children(self) -> Iterator["Module"]:
+        """The modules among the attributes."""
+        return (module for _, module in self.named_children())
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
+        """This module, under the name "", and all below it, each once, with their paths.
+
+        >>> model = ad.nn.Sequential(ad.nn.Linear(2, 2), ad.nn.Sequential(ad.nn.ReLU()))
+        >>> [name for name, _ in model.named_modules()]
+        ['', '0', '1', '1.0']
+        """
+        seen = set()
+        waiting: list[tuple[str, Module]] = [(prefix, self)]
+        while waiting:
+            path, module = waiting.pop()
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield path, module
+                below = [(joined(path, name), child) for name, child in module.named_children()]
+                waiting.extend(reversed(below))
+
+    def modules(self) -> Iterator["Module"]:
+        """This module and all below it."""
+        return (module for _, module in self.named_modules())
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """The parameters with their paths; one that is used in several places once, unless
+        duplicates are asked for."""
+        return self._named(prefix, recurse, remove_duplicate, Module._own_parameters)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters of this module and all below it, for an optimizer."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """The buffers with their paths."""
+        return self._named(prefix, recurse, remove_duplicate, Module._own_buffers)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers of this module and all below it."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def _named(
+        self, prefix: str, recurse: bool, once: bool, own: Callable[["Module"], dict]
+    ) -> Iterator[tuple[str, Any]]:
+        seen = set()
+        places = paths.places(self, prefix) if recurse else [(prefix, self)]
+        for path, module in places:
+            for name, tensor in own(module).items():
+                if not once or id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    yield joined(path, name), tensor
+
+    def _own_parameters(self) -> dict[str, Parameter]:
+        return {name: p for name, p in vars(self).items() if isinstance(p, Parameter)}
+
+    def _own_buffers(self) -> dict[str, Tensor]:
+        values = vars(self)
+        return {name: values[name] for name in self._buffers if values[name] is not None}
+
+    def get_submodule(self, target: str) -> "Module":
+        """The module at a path, such as "encoder.layers.0"."""
+        module = self
+        for name in filter(None, target.split(".")):
+            child = vars(module).get(name)
+            if not isinstance(child, Module):
+                names = ", ".join(name for name, _ in module.named_children()) or "none"
+                raise ArgumentError(
+                    f"get_submodule: there is no {target!r}: {type(module).__name__} has no module "
+                    f"{name!r}, its modules are: {names}"
+                )
+            module = child
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a path, such as "encoder.weight"."""
+        path, _, name = target.rpartition(".")
+        found = self.get_submodule(path)._own_parameters()
+        if name not in found:
+            raise ArgumentError(
+                f"get_parameter: there is no {target!r}; the parameters there are: "
+                f"{', '.join(found) or 'none'}"
+            )
+        return found[name]
+
+    # State
+
+    def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
+        """The values of all parameters and persistent buffers by path: later training doesn't
+        change them.
+
+        >>> ad.nn.Linear(2, 1, bias=False).state_dict()
+        {'weight': tensor([[..., ...]])}
+        """
+        return {prefix + name: share(tensor) for name, tensor in states.named(self)}
+
+    def load_state_dict(
+        self, state_dict: dict[str, Any], strict: bool = True
+    ) -> states.IncompatibleKeys:
+        """Take the values of a `state_dict`, or of a file: `model.load_state_dict(ad.load(path))`.
+
+        Unless `strict`, names that only one side has are left alone, and returned. Nothing changes
+        if there is an error.
+
+        >>> model, other = ad.nn.Linear(2, 1), ad.nn.Linear(2, 1)
+        >>> model.load_state_dict(other.state_dict())
+        <All keys matched successfully>
+        """
+        return states.load(self, state_dict, strict)
+
+    def to(self, device: str | DType | None = None, dtype: DType | None = None) -> Self:
+        """Move all parameters and buffers to a device, the floats among them to a dtype; they stay
+        the same objects, and this returns the module.
+
+        >>> ad.nn.Linear(2, 1).to(ad.float64).weight.dtype
+        adjoint.float64
+        """
+        if isinstance(device, DType):
+            device, dtype = None, device
+        if dtype is not None and getattr(dtype, "kind", "") != "float":
+            raise DTypeError(f"Module.to: parameters are floats, got dtype {dtype}")
+        for path, module in self.named_modules():
+            for name, tensor in (module._own_parameters() | module._own_buffers()).items():
+                where = None if name in module.on_host else device
+                with paths.explained(joined(path, name)):
+                    refill(tensor, where, dtype)
+        return self
+
+    def cpu(self) -> Self:
+        """Move all parameters and buffers to host memory."""
+        return self.to("cpu")
+
+    def float(self) -> Self:
+        """Make all floats float32."""
+        return self.to(float32)
+
+    def double(self) -> Self:
+        """Make all floats float64."""
+        return self.to(float64)
+
+    def half(self) -> Self:
+        """Make all floats float16."""
+        return self.to(float16)
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch to training, or away from it: dropout and batch norms act differently."""
+        if not isinstance(mode, bool):
+            raise DTypeError(f"train: mode must be True or False, got {mode!r}")
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Switch to evaluation: no dropout, running statistics in batch norms.
+
+        >>> ad.nn.Dropout().eval()(ad.ones(2))
+        tensor([1., 1.])
+        """
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Freeze all parameters with False, or train them again."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self) -> None:
+        """Forget the gradients of all parameters."""
+        for parameter in self.parameters():
+            parameter.grad = None
+
+    def apply(self, fn: Callable[["Module"], Any]) -> Self:
+        """Call a function with each module, those below first; for initialisation."""
+        for module in reversed(list(self.modules())):
+            fn(module)
+        return self
+
+    # Hooks
+
+    def register_forward_pre_hook(self, hook: Callable) -> HookHandle:
+        """Call `hook(module, args)` before `forward`; what it returns, unless None, replaces the
+        arguments."""
+        return HookHandle(self._own_hooks().before, hook)
+
+    def register_forward_hook(self, hook: Callable) -> HookHandle:
+        """Call `hook(module, args, output)` after `forward`; what it returns, unless None, replaces
+        the output.
+
+        >>> layer = ad.nn.ReLU()
+        >>> handle = layer.register_forward_hook(lambda module, args, out: out * 10)
+        >>> layer(ad.asarray([-1.0, 2.0]))
+        tensor([ 0., 20.])
+        >>> handle.remove()
+        """
+        return HookHandle(self._own_hooks().after, hook)
+
+    def _own_hooks(self) -> Hooks:
+        if self._hooks is None:
+            object.__setattr__(self, "_hooks", Hooks({}, {}))
+        return self._hooks  # type: ignore[return-value]
+
+    # What people see
+
+    def extra_repr(self) -> str:
+        """The settings that repr shows; subclasses define it."""
+        return ""
+
+    def __repr__(self) -> str:
+        children = [f"({name}): {child!r}" for name, child in self._attributes()]
+        name, settings = type(self).__name__, self.extra_repr()
+        if not children:
+            return f"{name}({settings})"
+        inside = "\n".join([settings, *children] if settings else children)
+        return f"{name}(\n{textwrap.indent(inside, '  ')}\n)"
+
+    def summary(self, *inputs: Any) -> Any:
+        """A table of all layers with their parameters and memory; given inputs, or their shapes,
+        also what each layer gives.
+
+        >>> ad.nn.Sequential(ad.nn.Linear(4, 8), ad.nn.Linear(8, 1)).summary((2, 4))
+        layer         output         parameters  memory
+        Sequential    float32[2, 1]           0     0 B
+          0 (Linear)  float32[2, 8]          40   160 B
+          1 (Linear)  float32[2, 1]           9    36 B
+        49 parameters
+        parameters 196 B, buffers 0 B, outputs 72 B
+        """
+        from .summaries import summarized
+
+        return summarized(self, inputs)

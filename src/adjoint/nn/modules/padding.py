@@ -1,0 +1,199 @@
+"""Borders around signals, images and volumes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..._errors import ArgumentError
+from ..._tensor import Tensor
+from ...functions._arguments import as_integers
+from .. import functional as F
+from .._operands import as_scalar
+from .applied import kind, settings
+from .module import Module
+
+
+class Padding(Module):
+    """A border: one width for all sides, or (before, after) of each axis, the last one first."""
+
+    spatial: int
+    mode = "constant"
+    value: float | None = None
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__()
+        widths, sides = as_integers(kind(self), "padding", padding), 2 * self.spatial
+        self.padding = tuple(widths) if isinstance(padding, Sequence) else (*widths,) * sides
+        if len(self.padding) != sides:
+            raise ArgumentError(
+                f"{kind(self)}: padding must be one width or {sides} of them, got {padding!r}"
+            )
+
+    def forward(self, x: Any) -> Tensor:
+        """x with a border; negative widths take elements away."""
+        return F.pad(x, self.padding, self.mode, self.value)
+
+    def extra_repr(self) -> str:
+        """The settings that repr shows."""
+        return str(self.padding)
+
+
+class ZeroPad1d(Padding):
+    """Zeros around signals (N, C, L).
+
+    >>> ad.nn.ZeroPad1d((0, 1))(ad.asarray([[1.0, 2.0]]))
+    tensor([[1., 2., 0.]])
+    """
+
+    spatial = 1
+
+
+class ZeroPad2d(Padding):
+    """Zeros around images (N, C, H, W): a width, or (left, right, top, bottom).
+
+    >>> ad.nn.ZeroPad2d(1)(ad.ones((1, 3, 4, 4))).shape
+    (1, 3, 6, 6)
+    """
+
+    spatial = 2
+
+
+class ZeroPad3d(Padding):
+    """Zeros around volumes (N, C, D, H, W).
+
+    >>> ad.nn.ZeroPad3d(1)(ad.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 6, 6, 6)
+    """
+
+    spatial = 3
+
+
+class ConstantPad(Padding):
+    """ConstantPad1d, ConstantPad2d, ConstantPad3d."""
+
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
+        super().__init__(padding)
+        self.value = as_scalar(kind(self), "value", value)
+
+    def extra_repr(self) -> str:
+        """The settings that repr shows."""
+        return settings(self, "padding", "value")
+
+
+class ConstantPad1d(ConstantPad):
+    """A number around signals (N, C, L).
+
+    >>> ad.nn.ConstantPad1d((0, 1), 7.0)(ad.asarray([[1.0, 2.0]]))
+    tensor([[1., 2., 7.]])
+    """
+
+    spatial = 1
+
+
+class ConstantPad2d(ConstantPad):
+    """A number around images (N, C, H, W).
+
+    >>> ad.nn.ConstantPad2d((1, 1, 0, 0), 7.0)(ad.ones((1, 3, 4, 4))).shape
+    (1, 3, 4, 6)
+    """
+
+    spatial = 2
+
+
+class ConstantPad3d(ConstantPad):
+    """A number around volumes (N, C, D, H, W).
+
+    >>> ad.nn.ConstantPad3d(1, 7.0)(ad.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 6, 6, 6)
+    """
+
+    spatial = 3
+
+
+class ReflectionPad1d(Padding):
+    """Signals (N, C, L) continued by their mirror image.
+
+    >>> ad.nn.ReflectionPad1d(2)(ad.asarray([[1.0, 2.0, 3.0]]))
+    tensor([[3., 2., 1., 2., 3., 2., 1.]])
+    """
+
+    spatial, mode = 1, "reflect"
+
+
+class ReflectionPad2d(Padding):
+    """Images (N, C, H, W) continued by their mirror image.
+
+    >>> ad.nn.ReflectionPad2d(1)(ad.ones((1, 3, 4, 4))).shape
+    (1, 3, 6, 6)
+    """
+
+    spatial, mode = 2, "reflect"
+
+
+class ReflectionPad3d(Padding):
+    """Volumes (N, C, D, H, W) continued by their mirror image.
+
+    >>> ad.nn.ReflectionPad3d(1)(ad.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 6, 6, 6)
+    """
+
+    spatial, mode = 3, "reflect"
+
+
+class ReplicationPad1d(Padding):
+    """Signals (N, C, L) continued by their first and last element.
+
+    >>> ad.nn.ReplicationPad1d(2)(ad.asarray([[1.0, 2.0, 3.0]]))
+    tensor([[1., 1., 1., 2., 3., 3., 3.]])
+    """
+
+    spatial, mode = 1, "replicate"
+
+
+class ReplicationPad2d(Padding):
+    """Images (N, C, H, W) continued by the pixels at their edges.
+
+    >>> ad.nn.ReplicationPad2d(1)(ad.ones((1, 3, 4, 4))).shape
+    (1, 3, 6, 6)
+    """
+
+    spatial, mode = 2, "replicate"
+
+
+class ReplicationPad3d(Padding):
+    """Volumes (N, C, D, H, W) continued by the elements at their faces.
+
+    >>> ad.nn.ReplicationPad3d(1)(ad.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 6, 6, 6)
+    """
+
+    spatial, mode = 3, "replicate"
+
+
+class CircularPad1d(Padding):
+    """Signals (N, C, L) continued from their other end.
+
+    >>> ad.nn.CircularPad1d(2)(ad.asarray([[1.0, 2.0, 3.0]]))
+    tensor([[2., 3., 1., 2., 3., 1., 2.]])
+    """
+
+    spatial, mode = 1, "circular"
+
+
+class CircularPad2d(Padding):
+    """Images (N, C, H, W) continued from their other side.
+
+    >>> ad.nn.CircularPad2d(1)(ad.ones((1, 3, 4, 4))).shape
+    (1, 3, 6, 6)
+    """
+
+    spatial, mode = 2, "circular"
+
+
+class CircularPad3d(Padding):
+    """Volumes (N, C, D, H, W) continued from their other side.
+
+    >>> ad.nn.CircularPad3d(1)(ad.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 6, 6, 6)
+    """
+
+    spatial, mode = 3, "circular"

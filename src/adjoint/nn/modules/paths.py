@@ -1,0 +1,110 @@
+"""Where modules are in a tree, and telling it in errors."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..._errors import AdjointError, ArgumentError
+from ..._tensor import Tensor, describe
+from ..._timing import region
+
+if TYPE_CHECKING:
+    from .module import Module
+
+
+def joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def places(module: "Module", prefix: str = "") -> Iterator[tuple[str, "Module"]]:
+    """A module and all below it with their paths; one that is in several places, in each."""
+    waiting: list[tuple[str, Any, tuple[int, ...]]] = [(prefix, module, ())]
+    while waiting:
+        path, module, above = waiting.pop()
+        if id(module) in above:
+            raise ArgumentError(f"the module at {path!r} contains itself")
+        yield path, module
+        above = (*above, id(module))
+        below = [(joined(path, name), child, above) for name, child in module._attributes()]
+        waiting.extend(reversed(below))
+
+
+class Location:
+    """Where an error was raised: the layer, and its path from the outermost module known so far."""
+
+    def __init__(self, layer: "Module", message: Any) -> None:
+        self.layer = self.outermost = layer
+        self.path, self.message, self.note = "", message, ""
+
+    def move_out(self, module: "Module") -> None:
+        names = (path for path, part in module.named_modules() if part is self.outermost)
+        name = next(names, f"<{type(self.outermost).__name__}>")  # it isn't among the attributes
+        self.path = joined(name, self.path) if self.path else name
+        self.outermost = module
+
+    def __str__(self) -> str:
+        layer = type(self.layer).__name__
+        return f"in layer {self.path} ({layer})" if self.path else f"in {layer}"
+
+
+def locate(error: Exception, module: "Module") -> None:
+    """Let an error that passes through a module's call say in which layer it was raised.
+
+    The innermost module is the first to do so, and each one around it adds what it knows. Our own
+    errors say it in their message, others in a note below it.
+    """
+    known: Any = getattr(error, "location", None)
+    if known is None:
+        known = Location(module, error.args[0] if error.args else None)
+        error.location = known  # type: ignore[attr-defined]
+    elif module is known.layer:  # raised once more
+        known.outermost, known.path = module, ""
+    else:
+        known.move_out(module)
+    if isinstance(error, AdjointError) and isinstance(known.message, str):
+        error.args = (f"{known}: {known.message}",)
+        return
+    notes = getattr(error, "__notes__", [])
+    if known.note in notes:
+        notes.remove(known.note)
+    known.note = str(known)
+    error.add_note(known.note)
+
+
+class Names(threading.local):
+    """The paths of modules, by id, from the one that was called first; for profiles."""
+
+    known: dict[int, str] | None = None
+
+
+names = Names()
+
+
+@contextlib.contextmanager
+def timed(module: "Module") -> Iterator[None]:
+    """Note a module's call in profiles, under its path from the module that was called first."""
+    former = names.known
+    if former is None or id(module) not in former:
+        names.known = {id(part): path for path, part in module.named_modules()}
+    known: Any = names.known
+    try:
+        with region(known[id(module)] or type(module).__name__):
+            yield
+    finally:
+        names.known = former
+
+
+@contextlib.contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Let errors of what is done to a parameter or buffer name it."""
+    try:
+        yield
+    except AdjointError as error:
+        error.args = (f"{path}: {error}",)
+        raise
+
+
+def shown(value: Any) -> str:
+    """A value in a message: a tensor by dtype and shape."""
+    return describe(value) if isinstance(value, Tensor) else f"a {type(value).__name__}"

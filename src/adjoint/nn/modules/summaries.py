@@ -1,0 +1,133 @@
+"""What a module is made of, as a table: layers, what they give, parameters, memory."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ... import random
+from ..._modes import no_grad
+from ..._show import show_bytes, table
+from ..._tensor import Tensor, describe, share
+from ..._tree import leaves
+from ...functions.creation import zeros
+from .module import Module
+from .paths import places
+
+
+class Row(NamedTuple):
+    """A layer: its place in the tree, what it gives, and what parameters it has itself."""
+
+    path: str
+    layer: str
+    output: str
+    parameters: int
+    bytes: int
+
+
+class Summary(NamedTuple):
+    """A table of layers; printed, it is what people read.
+
+    Shared parameters count once in the totals. `output_bytes` are those of the layers that aren't
+    made of others: about what a forward pass with gradients keeps.
+    """
+
+    rows: list[Row]
+    parameters: int
+    trainable: int
+    parameter_bytes: int
+    buffer_bytes: int
+    output_bytes: int | None
+
+    def __repr__(self) -> str:
+        head = ("layer", "output", "parameters", "memory")
+        cells = [
+            (indented(row), row.output, f"{row.parameters:,}", show_bytes(row.bytes))
+            for row in self.rows
+        ]
+        shown = [head, *cells]
+        if self.output_bytes is None:
+            shown = [(first, *rest) for first, _, *rest in shown]
+        columns = len(shown[0])
+        return "\n".join([*table(shown, right=(columns - 2, columns - 1)), *self._totals()])
+
+    def _totals(self) -> list[str]:
+        frozen = self.parameters - self.trainable
+        sizes = {"parameters": self.parameter_bytes, "buffers": self.buffer_bytes}
+        if self.output_bytes is not None:
+            sizes["outputs"] = self.output_bytes
+        return [
+            f"{self.parameters:,} parameters" + (f", {frozen:,} of them frozen" if frozen else ""),
+            ", ".join(f"{name} {show_bytes(size)}" for name, size in sizes.items()),
+        ]
+
+
+def indented(row: Row) -> str:
+    depth = row.path.count(".") + 1 if row.path else 0
+    name = row.path.rpartition(".")[2]
+    return "  " * depth + (f"{name} ({row.layer})" if name else row.layer)
+
+
+def summarized(module: Module, inputs: tuple) -> Summary:
+    outputs = observed(module, inputs) if inputs else {}
+    rows = [row(path, part, outputs) for path, part in places(module)]
+    parameters = list(module.parameters())
+    simple = [id(part) for part in module.modules() if not any(part.children())]
+    given = [x.nbytes for key in simple for x in outputs.get(key, ())]
+    return Summary(
+        rows,
+        sum(p.size for p in parameters),
+        sum(p.size for p in parameters if p.requires_grad),
+        sum(p.nbytes for p in parameters),
+        sum(b.nbytes for b in module.buffers()),
+        sum(given) if inputs else None,
+    )
+
+
+def row(path: str, part: Module, outputs: dict[int, list[Tensor]]) -> Row:
+    own = part._own_parameters().values()
+    given = outputs.get(id(part))
+    shown = "not called" if given is None else ", ".join(map(describe, given))
+    return Row(
+        path, type(part).__name__, shown, sum(p.size for p in own), sum(p.nbytes for p in own)
+    )
+
+
+def observed(module: Module, inputs: tuple) -> dict[int, list[Tensor]]:
+    """The tensors that each module gave at its last call, by the module's id, when the whole is
+    called in evaluation; it and the random numbers are afterwards as before."""
+    outputs: dict[int, list[Tensor]] = {}
+
+    def note(part: Module, args: tuple, out: Any) -> None:
+        outputs[id(part)] = [x for x in leaves(out) if isinstance(x, Tensor)]
+
+    with no_grad(), contextlib.ExitStack() as stack:
+        stack.enter_context(unchanged(module))
+        for part in module.modules():
+            stack.enter_context(part.register_forward_hook(note))
+        module(*(as_input(module, x) for x in inputs))
+    return outputs
+
+
+def as_input(module: Module, x: Any) -> Any:
+    """A shape stands for zeros, such as the parameters are."""
+    if not isinstance(x, tuple | list) or not all(isinstance(n, int) for n in x):
+        return x
+    like = next(module.parameters(), None)
+    return zeros(x) if like is None else zeros(x, dtype=like.dtype, device=like.device)
+
+
+@contextlib.contextmanager
+def unchanged(module: Module) -> Iterator[None]:
+    """Evaluate a module; then all of it trains that did so before, and nothing else has changed."""
+    modes = [(part, part.training) for part in module.modules()]
+    buffers = [(buffer, share(buffer)) for buffer in module.buffers()]
+    state = random.get_state()
+    module.eval()
+    try:
+        yield
+    finally:
+        random.set_state(state)
+        for part, training in modes:
+            part.training = training
+        for buffer, value in buffers:
+            buffer[...] = value

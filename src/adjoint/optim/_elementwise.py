@@ -1,0 +1,256 @@
+"""Optimizers that update each element by itself, from its gradient and what they remember."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._dtypes import float64
+from .._errors import ArgumentError, DTypeError
+from .._modes import PROFILE, TRACE, Switch, mode, no_grad
+from .._tensor import Tensor
+from .._timing import region
+from ..functions.assignment import replace
+from ..functions.creation import asarray, full, zeros
+from ..functions.shapes import concat
+from ..kernels.optimizers import Rule
+from . import _steps
+from ._groups import Params
+from ._optimizer import Optimizer, loss_of
+from ._saved import check_alike, check_entries
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A parameter, its place among the numbers of steps, what is remembered of it by name, and all
+    tensors that a step changes: the parameter and some of those that are remembered."""
+
+    place: int
+    p: Tensor
+    memory: dict[str, Tensor]
+    tensors: tuple[Tensor, ...]
+
+
+class Plan(NamedTuple):
+    """What follows from a group's settings, as long as they stay as they are."""
+
+    group: dict[str, Any]
+    settings: dict[str, Any]
+    rule: Rule
+
+
+class Part(NamedTuple):
+    """What a step does to the parameters of a group that have gradients."""
+
+    settings: dict[str, Any]
+    places: list[int]
+    updates: list[_steps.Update]
+
+
+class untraced(Switch):
+    """Within it values are computed although a function is being traced."""
+
+    clears = TRACE
+
+
+class Elementwise(Optimizer):
+    """An optimizer whose `rule` says what a step does to an element.
+
+    It may remember tensors of the names `memory` for each parameter. `steps` counts the steps of
+    each parameter of which something is remembered; if it `shows_steps`, a saved state has them.
+    """
+
+    memory: tuple[str, ...]
+    shows_steps = True
+
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
+        self.slots: dict[Tensor, Slot] = {}
+        self.plans: dict[int, Plan] = {}
+        self.steps = zeros((0,), dtype=float64, device="cpu")
+        super().__init__(params, defaults)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        for p in self.param_groups[-1]["params"]:
+            self.slots.setdefault(p, Slot(len(self.slots), p, {}, (p,)))
+        self.places = list(range(len(self.slots)))
+        new = zeros((len(self.slots) - self.steps.size,), dtype=float64, device="cpu")
+        self.steps = concat([self.steps, new])
+
+    # What an optimizer says of itself, for a group's settings.
+
+    def remembers(self, settings: dict[str, Any]) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def start(self, settings: dict[str, Any]) -> float:
+        """What remembered tensors are full of before the first step."""
+        return 0.0
+
+    def rule(self, settings: dict[str, Any]) -> Rule:
+        raise NotImplementedError
+
+    def numbers(
+        self, rule: Rule, settings: dict[str, Any], steps: Tensor
+    ) -> tuple[_steps.Number, ...]:
+        """What the rule takes besides arrays. Settings may be tensors with a number for each
+        parameter, as `steps` is, the number of its steps with this one."""
+        raise NotImplementedError
+
+    # A step.
+
+    @no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient.
+
+        `closure`, if there is one, is called first, with gradients enabled: it computes the loss
+        and the gradients, and what it returns is returned.
+        """
+        loss = loss_of(closure)
+        if mode.word & PROFILE:
+            with region(f"{self.name}.step", "step"):
+                self.update_all()
+        else:
+            self.update_all()
+        return loss
+
+    def update_all(self) -> None:
+        together: dict[Rule, list[Part]] = defaultdict(list)
+        for k, group in enumerate(self.param_groups):
+            _, settings, rule = self.plan(k, group)
+            part = self.part(group, settings)
+            if part.places:
+                together[rule].append(part)
+        for rule, parts in together.items():
+            self.update(rule, parts)
+
+    def plan(self, k: int, group: dict[str, Any]) -> Plan:
+        """The plan of a group, which is made anew if a setting has changed."""
+        settings = self.settings(group)
+        plan = self.plans.get(k)
+        if plan is not None and plan.group is group and plan.settings == settings:
+            return plan
+        self.check(settings)
+        for p in group["params"]:
+            self.prepare(self.slot(p), settings)
+        plan = self.plans[k] = Plan(group, settings, self.rule(settings))
+        return plan
+
+    def slot(self, p: Tensor) -> Slot:
+        slot = self.slots.get(p)
+        if slot is None:
+            raise ArgumentError(
+                f"{self.name}: a parameter was put into a group by hand; use add_param_group"
+            )
+        return slot
+
+    def prepare(self, slot: Slot, settings: dict[str, Any]) -> None:
+        """Have a parameter's slot remember what the settings ask for."""
+        names, p = self.remembers(settings), slot.p
+        with untraced():
+            for name in names:
+                if name not in slot.memory:
+                    start = self.start(settings)
+                    slot.memory[name] = full(p.shape, start, dtype=p.dtype, device=p.device)
+        slot.tensors = (p, *[slot.memory[name] for name in names])
+
+    def part(self, group: dict[str, Any], settings: dict[str, Any]) -> Part:
+        """The parameters of a group that require grad and have a gradient."""
+        slots = self.slots
+        found = [
+            (slots.get(p) or self.slot(p), g)
+            for p in group["params"]
+            if p.node is not None and (g := p.grad) is not None
+        ]
+        places = [slot.place for slot, _ in found]
+        return Part(settings, places, [(slot.tensors, g) for slot, g in found])
+
+    def update(self, rule: Rule, parts: list[Part]) -> None:
+        """Update the parameters of groups that have one rule, and count the step."""
+        settings, places, updates = parts[0]
+        if len(parts) > 1:
+            settings = {name: joined(name, parts) for name in settings}
+            places = [place for part in parts for place in part.places]
+            updates = [update for part in parts for update in part.updates]
+        if rule.arrays == 2:  # nothing is remembered
+            _steps.step(rule, updates, self.numbers(rule, settings, self.steps))
+            return
+        counted, steps = self.counted(places)
+        _steps.step(rule, updates, self.numbers(rule, settings, steps))
+        replace("step", self.steps, counted)
+
+    def counted(self, places: list[int]) -> tuple[Tensor, Tensor]:
+        """The numbers of steps of all parameters, with one more at some places; and those there."""
+        if places == self.places:
+            counted = self.steps + 1.0
+            return counted, counted
+        more = np.zeros(len(self.places))
+        more[places] = 1.0
+        counted = self.steps + asarray(more, device="cpu")
+        return counted, counted[places]
+
+    # What is remembered.
+
+    def entries(self) -> dict[Tensor, dict[str, Any]]:
+        steps = self.steps.tolist()
+        out = {}
+        for p, slot in self.slots.items():
+            count = steps[slot.place]
+            if count:
+                own = {"step": full((), count, dtype=float64, device="cpu")}
+                kept = {name: slot.memory[name] for name in self.memory if name in slot.memory}
+                out[p] = (own if self.shows_steps else {}) | kept
+        return out
+
+    def check_entry(self, where: str, p: Tensor, settings: dict[str, Any], entry: Any) -> None:
+        function, _, what = where.partition(": ")
+        own = ("step",) if self.shows_steps else ()
+        check_entries(function, what, entry, (*own, *self.remembers(settings)), self.memory)
+        if self.shows_steps:
+            count_of(f"{where}['step']", entry["step"])
+        for name in self.memory:
+            # PyTorch's SGD has None for what isn't there yet.
+            if name in entry and (self.shows_steps or entry[name] is not None):
+                check_alike(f"{where}[{name!r}]", p, entry[name])
+
+    @no_grad()
+    def restore(self, settings: list[dict[str, Any]], entries: dict[Tensor, dict]) -> None:
+        counts = [0.0] * len(self.slots)
+        for own, p in zip(settings, self.params, strict=True):
+            slot, entry = self.slots[p], entries.get(p, {})
+            tensors = {k: x for k, x in entry.items() if k != "step" and x is not None}
+            if tensors:
+                counts[slot.place] = count_of("step", entry["step"]) if self.shows_steps else 1.0
+            for name in {*slot.memory, *tensors}:
+                start = full(p.shape, self.start(own), dtype=p.dtype, device=p.device)
+                held = slot.memory.setdefault(name, start)
+                if held.device != p.device or held.dtype != p.dtype:
+                    held = slot.memory[name] = start
+                held[...] = asarray(tensors.get(name, start), device=p.device).detach()
+        self.steps[...] = asarray(counts, dtype=float64, device="cpu")
+        self.plans.clear()
+
+
+def joined(name: str, parts: list[Part]) -> Any:
+    """A setting of the parameters of several groups: one value if the groups agree, else a tensor
+    with one for each parameter."""
+    values = [part.settings[name] for part in parts]
+    if all(value == values[0] for value in values):
+        return values[0]
+    counts = [len(part.places) for part in parts]
+    each = np.repeat(np.array(values, np.float64), counts, axis=0)
+    if each.ndim == 1:
+        return asarray(each, device="cpu")
+    return tuple(asarray(column, device="cpu") for column in each.T)
+
+
+def count_of(where: str, value: Any) -> float:
+    """A number of steps, from a Python number or a 0-d tensor."""
+    if isinstance(value, Tensor) and value.shape == ():
+        value = value.item()
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise DTypeError(f"{where} must be a number, got {value!r}")
+    if not (value >= 0 and float(value).is_integer()):
+        raise ArgumentError(f"{where} must be a whole number of steps, got {value!r}")
+    return float(value)

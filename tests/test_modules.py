@@ -1,0 +1,637 @@
+"""Module: what it finds among its attributes, its state, hooks, errors, and how it shows itself."""
+
+import copy
+import gc
+import pickle
+import threading
+import weakref
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from helpers import close
+
+import adjoint as ad
+from adjoint import nn
+from adjoint.nn import functional as F
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, 2 * width)
+        self.second = nn.Linear(2 * width, width)
+        self.scale = nn.Parameter(ad.ones(()))
+        self.register_buffer("count", ad.zeros((), dtype=ad.int64))
+        self.register_buffer("scratch", ad.zeros(2), persistent=False)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.scale * self.second(F.relu(self.first(x)))
+
+
+class Network(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(4) for _ in range(2)])
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x: Any) -> Any:
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+BLOCK = ["scale", "count", "first.weight", "first.bias", "second.weight", "second.bias"]
+STATE = [
+    *(f"blocks.{k}.{name}" for k in range(2) for name in BLOCK),
+    "head.weight",
+    "head.bias",
+]
+
+
+def values(module: nn.Module) -> dict[str, np.ndarray]:
+    return {name: x.numpy().copy() for name, x in module.state_dict().items()}
+
+
+def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
+    return list(one) == list(other) and all(np.array_equal(one[k], other[k]) for k in one)
+
+
+# Parameters
+
+
+def test_a_parameter_is_a_leaf_with_its_own_values() -> None:
+    x = ad.ones(2)
+    p = nn.Parameter(x)
+    x[0] = 5.0
+    assert isinstance(p, ad.Tensor) and p.is_leaf and p.requires_grad
+    assert p.tolist() == [1, 1]
+    assert nn.Parameter([1.0, 2.0], requires_grad=False).requires_grad is False
+
+
+def test_ops_on_parameters_give_plain_tensors() -> None:
+    p = nn.Parameter(ad.ones(2))
+    for out in (p * 2, p + p, ad.sin(p), p.detach(), p[0], p.reshape((1, 2)), ad.exp(p).sum()):
+        assert type(out) is ad.Tensor
+
+
+def test_integers_cannot_be_trained() -> None:
+    with pytest.raises(TypeError, match="only float tensors"):
+        nn.Parameter(ad.asarray([1, 2]))
+    assert nn.Parameter(ad.asarray([1, 2]), requires_grad=False).dtype == ad.int64
+
+
+COPIES = [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_copies_of_parameters_are_parameters(copied: Any) -> None:
+    for requires_grad in (True, False):
+        p = nn.Parameter(ad.asarray([1.0, 2.0]), requires_grad)
+        other = copied(p)
+        assert type(other) is nn.Parameter and other.requires_grad == requires_grad
+        with ad.no_grad():
+            other[0] = 9.0
+        assert p.tolist() == [1, 2] and other.tolist() == [9, 2]
+
+
+# What a module is made of
+
+
+def test_names_are_those_of_pytorch_in_its_order() -> None:
+    model = Network()
+    assert list(model.state_dict()) == STATE
+    names = [name for name, _ in model.named_parameters()]
+    assert names == [name for name in STATE if not name.endswith("count")]
+    assert [name for name, _ in model.named_buffers()] == [
+        f"blocks.{k}.{name}" for k in range(2) for name in ("count", "scratch")
+    ]
+    assert [name for name, _ in model.named_modules()][:4] == [
+        "",
+        "blocks",
+        "blocks.0",
+        "blocks.0.first",
+    ]
+    assert [name for name, _ in model.named_children()] == ["blocks", "head"]
+    assert [name for name, _ in model.named_parameters(recurse=False)] == []
+    assert next(model.named_parameters(prefix="net"))[0] == "net.blocks.0.scale"
+
+
+def test_names_and_order_agree_with_torch() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Theirs(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.second = torch.nn.Linear(2, 3)
+            self.p = torch.nn.Parameter(torch.ones(2))
+            self.register_buffer("b", torch.ones(1))
+            self.first = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+            self.again = self.second
+
+    class Ours(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.second = nn.Linear(2, 3)
+            self.p = nn.Parameter(ad.ones(2))
+            self.register_buffer("b", ad.ones(1))
+            self.first = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+            self.again = self.second
+
+    ours, theirs = Ours(), Theirs()
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    for method in ("named_parameters", "named_modules", "named_children", "named_buffers"):
+        listed = [[name for name, _ in getattr(m, method)()] for m in (ours, theirs)]
+        assert listed[0] == listed[1], method
+
+
+def test_a_shared_parameter_is_found_once_but_saved_in_each_place() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    assert [name for name, _ in model.named_parameters()] == ["0.weight", "0.bias", "1.bias"]
+    doubled = model.named_parameters(remove_duplicate=False)
+    assert [name for name, _ in doubled] == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    assert list(model.state_dict()) == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    model(ad.ones((1, 3))).sum().backward()
+    assert model[0].weight.grad is model[1].weight.grad is not None
+
+
+def test_a_module_may_do_without_calling_init() -> None:
+    class Plain(nn.Module):
+        def __init__(self) -> None:
+            self.layer = nn.Linear(2, 2)
+
+    assert len(list(Plain().parameters())) == 2 and Plain().training
+
+
+def test_attributes_that_are_deleted_are_gone() -> None:
+    block = Block(2)
+    del block.count, block.first
+    assert "count" not in block.state_dict() and "first.weight" not in block.state_dict()
+    block.count = "now anything"
+    block.second = None
+    assert list(block.state_dict()) == ["scale"]
+
+
+def test_a_parameter_or_buffer_stays_one() -> None:
+    block = Block(2)
+    with pytest.raises(TypeError, match=r"Block.scale is a parameter.*nn.Parameter.*no_grad"):
+        block.scale = ad.ones(())
+    with pytest.raises(TypeError, match=r"Block.count is a buffer, and can't become a str"):
+        block.count = "three"
+    block.count = ad.ones((), dtype=ad.int64)
+    assert block.state_dict()["count"].item() == 1
+    block.scale = None
+    assert "scale" not in block.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: m.register_parameter("a.b", None), "a name without dots"),
+        (lambda m: m.register_buffer("", None), "a name without dots"),
+        (lambda m: m.register_module("forward", nn.Linear(1, 1)), "attribute 'forward' already"),
+        (lambda m: m.register_parameter("p", ad.ones(1)), r"must be a Parameter, got float32\[1\]"),
+        (lambda m: m.register_buffer("b", 3), "must be a tensor, got a int"),
+        (lambda m: m.register_buffer("b", nn.Parameter(ad.ones(1))), "is a parameter"),
+        (lambda m: m.register_module("m", 3), "must be a Module, got a int"),
+        (lambda m: m.get_submodule("first.nope"), "Linear has no module 'nope', its modules.*none"),
+        (lambda m: m.get_submodule("nope"), "its modules are: first, second"),
+        (lambda m: m.get_parameter("first.w"), "the parameters there are: weight, bias"),
+        (lambda m: m.train(1), "True or False"),
+        (lambda m: m.to(ad.int32), "parameters are floats"),
+        (lambda m: m.to("nowhere"), "nowhere"),
+    ],
+)
+def test_wrong_arguments_are_explained(call: Any, message: str) -> None:
+    with pytest.raises(ad.AdjointError, match=message):
+        call(Block(2))
+
+
+def test_paths_lead_to_modules_and_parameters() -> None:
+    model = Network()
+    assert model.get_submodule("blocks.1.first") is model.blocks[1].first
+    assert model.get_submodule("") is model
+    assert model.get_parameter("blocks.1.first.weight") is model.blocks[1].first.weight
+
+
+def test_a_module_that_contains_itself_is_an_error_and_not_endless() -> None:
+    model = nn.Sequential(nn.Linear(1, 1))
+    model[0].parent = model
+    assert len(list(model.modules())) == 2
+    with pytest.raises(ValueError, match=r"'0\.parent' contains itself"):
+        model.state_dict()
+
+
+# State
+
+
+def test_a_state_is_not_changed_by_what_comes_later() -> None:
+    model = Network()
+    state = model.state_dict()
+    before = {name: x.numpy().copy() for name, x in state.items()}
+    optimizer = ad.optim.SGD(list(model.parameters()), lr=0.5)
+    model(ad.ones((2, 4))).sum().backward()
+    optimizer.step()
+    assert same({name: x.numpy() for name, x in state.items()}, before)
+    assert not same(values(model), before)
+    model.load_state_dict(state)
+    assert same(values(model), before)
+
+
+def test_loading_keeps_the_objects() -> None:
+    model, other = Network(), Network()
+    parameters = list(model.parameters())
+    assert model.load_state_dict(other.state_dict()) == ([], [])
+    assert all(a is b for a, b in zip(model.parameters(), parameters, strict=True))
+    x = ad.ones((2, 4))
+    assert np.array_equal(model(x).detach().numpy(), other(x).detach().numpy())
+    assert all(p.requires_grad and p.is_leaf for p in parameters)
+
+
+def test_errors_of_loading_list_everything_and_change_nothing() -> None:
+    model = Network()
+    before = values(model)
+    state: dict[str, Any] = Network().state_dict()
+    del state["head.bias"], state["blocks.0.scale"]
+    state["extra.weight"] = ad.ones(1)
+    state["head.weight"] = ad.ones((3, 5))
+    state["blocks.1.scale"] = "one"
+    state["blocks.1.first.bias"] = ad.ones(8, dtype=ad.float64)
+    with pytest.raises(ValueError) as caught:
+        model.load_state_dict(state)
+    message = str(caught.value)
+    for part in (
+        "Network.load_state_dict",
+        "missing from the state: blocks.0.scale, head.bias",
+        "unexpected in the state: extra.weight",
+        "head.weight: the model has float32[3, 4], the state float32[3, 5]",
+        "blocks.1.scale: a tensor is needed, got a str",
+        "blocks.1.first.bias: the model has float32[8], the state float64[8]: cast one of them",
+    ):
+        assert part in message, message
+    assert same(values(model), before)
+    with pytest.raises(ValueError, match="mismatched"):
+        model.load_state_dict(state, strict=False)
+    with pytest.raises(TypeError, match="a dict of tensors is needed, got a list"):
+        model.load_state_dict([])  # type: ignore[arg-type]
+
+
+def test_loading_that_is_not_strict_says_what_was_left() -> None:
+    model = nn.Linear(2, 1)
+    bias = model.bias.tolist()
+    found = model.load_state_dict({"weight": ad.ones((1, 2)), "more": ad.ones(1)}, strict=False)
+    assert found.missing_keys == ["bias"] and found.unexpected_keys == ["more"]
+    assert model.weight.tolist() == [[1, 1]] and model.bias.tolist() == bias
+
+
+def test_a_narrower_dtype_is_loaded_exactly() -> None:
+    model = nn.Linear(2, 1, bias=False)
+    model.load_state_dict({"weight": ad.asarray([[0.1, 0.2]], dtype=ad.float16)})
+    assert model.weight.dtype == ad.float32
+    assert model.weight.tolist() == np.array([[0.1, 0.2]], np.float16).tolist()
+
+
+@pytest.mark.parametrize("copied", COPIES[1:])
+def test_copies_of_modules_share_nothing(copied: Any) -> None:
+    model = Network()
+    other = copied(model)
+    assert same(values(model), values(other)) and list(other.state_dict()) == STATE
+    x = ad.ones((1, 4))
+    assert np.array_equal(model(x).detach().numpy(), other(x).detach().numpy())
+    with ad.no_grad():
+        other.head.bias[...] = 7.0
+    assert 7.0 not in model.head.bias.tolist()
+
+
+def test_a_copy_keeps_shared_parameters_shared() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    other = copy.deepcopy(model)
+    assert other[0].weight is other[1].weight is not model[0].weight
+
+
+# Modes, devices, dtypes
+
+
+def test_train_and_eval_reach_all_modules() -> None:
+    model = Network()
+    assert all(m.training for m in model.modules())
+    assert model.eval() is model and not any(m.training for m in model.modules())
+    assert model.train() is model and all(m.training for m in model.modules())
+
+
+def test_changing_the_dtype_keeps_objects_gradients_and_integers() -> None:
+    model = Network()
+    parameters = list(model.parameters())
+    model(ad.ones((2, 4))).sum().backward()
+    former = model.head.weight.grad.numpy().copy()
+    assert model.double() is model
+    assert all(a is b for a, b in zip(model.parameters(), parameters, strict=True))
+    assert {p.dtype for p in model.parameters()} == {ad.float64}
+    assert model.blocks[0].count.dtype == ad.int64
+    close(model.head.weight.grad, former)
+    model(ad.ones((2, 4), dtype=ad.float64)).sum().backward()
+    assert model.head.weight.grad.dtype == ad.float64
+    close(model.head.weight.grad, 2 * former, 1e-6)
+    assert model.float().head.weight.dtype == ad.float32
+    assert model.half().head.weight.dtype == ad.float16
+
+
+def test_an_optimizer_goes_on_after_a_change_of_dtype_before_its_first_step() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = ad.optim.SGD(list(model.parameters()), lr=0.1)
+    model.double()
+    weight = model.weight.detach().numpy().copy()
+    model(ad.ones((1, 2), dtype=ad.float64)).sum().backward()
+    optimizer.step()
+    close(model.weight, weight - 0.1, 1e-12)
+
+
+def test_freezing_stops_gradients() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    model[0].requires_grad_(False)
+    model(ad.ones((1, 2))).sum().backward()
+    assert model[0].weight.grad is None and model[1].weight.grad is not None
+    model.zero_grad()
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_apply_calls_from_below() -> None:
+    model = Network()
+    seen: list[nn.Module] = []
+    assert model.apply(seen.append) is model
+    assert seen[-1] is model and len(seen) == len(list(model.modules()))
+    assert seen.index(model.blocks[0].first) < seen.index(model.blocks[0])
+
+
+@pytest.mark.webgpu
+def test_a_module_moves_to_a_gpu_and_back() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    expected = model(ad.ones((2, 3))).detach().numpy()
+    before = values(model)
+    parameters = list(model.parameters())
+    model.to("webgpu")
+    assert all(p.device == "webgpu" for p in parameters)
+    out = model(ad.ones((2, 3), device="webgpu"))
+    out.sum().backward()
+    assert parameters[0].grad.device == "webgpu"
+    close(out.detach().to("cpu"), expected, 1e-5)
+    model.load_state_dict({name: ad.asarray(x) for name, x in before.items()})
+    assert parameters[0].device == "webgpu"
+    assert model.cpu().state_dict()["0.weight"].device == "cpu" and same(values(model), before)
+    assert parameters[0].grad.device == "cpu"
+
+
+# Calls
+
+
+def test_hooks_run_in_order_and_may_replace() -> None:
+    layer = nn.Identity()
+    order = []
+
+    def note(name: str, result: Any = None) -> Any:
+        def hook(module: Any, args: Any, *out: Any) -> Any:
+            assert module is layer
+            order.append((name, args[0].item(), *(x.item() for x in out)))
+            return result
+
+        return hook
+
+    handles = [
+        layer.register_forward_pre_hook(note("before", ad.asarray(2.0))),
+        layer.register_forward_pre_hook(note("again")),
+        layer.register_forward_hook(note("after", ad.asarray(5.0))),
+        layer.register_forward_hook(note("last")),
+    ]
+    assert layer(ad.asarray(1.0)).item() == 5
+    assert order == [("before", 1), ("again", 2), ("after", 2, 2), ("last", 2, 5)]
+    for handle in handles:
+        handle.remove()
+    assert layer(ad.asarray(1.0)).item() == 1 and len(order) == 4
+
+
+def test_a_hook_may_remove_itself() -> None:
+    layer, calls = nn.Identity(), []
+    handle = layer.register_forward_hook(lambda *given: (calls.append(1), handle.remove())[0])
+    for _ in range(2):
+        layer(1)
+    assert len(calls) == 1
+
+
+def test_a_module_without_forward_says_so() -> None:
+    with pytest.raises(NotImplementedError, match="ModuleList has no method forward"):
+        nn.ModuleList()(1)
+
+
+@pytest.mark.parametrize(
+    ("width", "where"),
+    [(5, r"^in layer blocks.0.first \(Linear\): linear: x of shape \(2, 5\)")],
+)
+def test_an_error_names_the_path_of_its_layer(width: int, where: str) -> None:
+    with pytest.raises(ValueError, match=where) as caught:
+        Network()(ad.ones((2, width)))
+    assert str(caught.value).count("in layer") == 1
+
+
+def test_the_path_is_that_from_the_module_which_was_called() -> None:
+    model = Network()
+    for module, where in (
+        (model, r"in layer blocks.1.second \("),
+        (model.blocks[1], r"in layer second \("),
+        (model.blocks[1].second, r"in Linear: "),
+    ):
+        model.blocks[1].second = nn.Linear(9, 4)
+        module = model.blocks[1].second if "Linear:" in where else module
+        with pytest.raises(ValueError, match=where):
+            module(ad.ones((2, 4)))
+
+
+def test_errors_of_others_get_a_note() -> None:
+    class Broken(nn.Module):
+        def forward(self, x: Any) -> Any:
+            raise KeyError("nothing of ours")
+
+    with pytest.raises(KeyError) as caught:
+        nn.Sequential(nn.Identity(), nn.Sequential(Broken()))(1)
+    assert caught.value.__notes__ == ["in layer 1.0 (Broken)"]
+    assert caught.value.args == ("nothing of ours",)
+
+
+def test_one_error_raised_twice_is_located_once() -> None:
+    error = ad.ShapeError("wrong")
+
+    class Broken(nn.Module):
+        def forward(self, x: Any) -> Any:
+            raise error
+
+    model = nn.Sequential(Broken())
+    for _ in range(2):
+        with pytest.raises(ad.ShapeError, match=r"^in layer 0 \(Broken\): wrong$"):
+            model(1)
+
+
+def test_modules_work_in_several_threads() -> None:
+    model = Network()
+    x = ad.ones((2, 4))
+    expected = model(x).detach().numpy()
+    found: list[np.ndarray] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(model(x).detach().numpy())) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4 and all(np.array_equal(out, expected) for out in found)
+
+
+def test_a_module_is_freed_at_once() -> None:
+    gc.disable()
+    try:
+        model = Network()
+        model(ad.ones((2, 4))).sum().backward()
+        gone = weakref.ref(model)
+        del model
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+# Containers
+
+
+def test_sequential_is_a_list_that_is_called() -> None:
+    layers = [nn.Linear(2, 3), nn.Identity(), nn.Linear(3, 1)]
+    model = nn.Sequential(*layers)
+    assert len(model) == 3 and list(model) == layers and model[-1] is layers[2]
+    assert isinstance(model[:2], nn.Sequential) and list(model[:2]) == layers[:2]
+    assert layers[1] in model and nn.Identity() not in model
+    del model[1]
+    assert list(model.state_dict()) == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    model.insert(0, layers[1]).append(nn.Identity()).extend([nn.Identity()])
+    assert [type(m).__name__ for m in model] == [
+        "Identity",
+        "Linear",
+        "Linear",
+        "Identity",
+        "Identity",
+    ]
+    model[0] = nn.Linear(2, 2)
+    assert next(iter(model.state_dict())) == "0.weight"
+    assert model(ad.ones((4, 2))).shape == (4, 1)
+
+
+def test_one_module_may_be_in_a_container_twice() -> None:
+    layer = nn.Linear(2, 2)
+    model = nn.Sequential(layer, layer)
+    assert len(model) == 2 and len(list(model.parameters())) == 2
+    close(model(ad.ones((1, 2))), layer(layer(ad.ones((1, 2)))).detach().numpy())
+
+
+def test_a_sequential_of_names() -> None:
+    model = nn.Sequential({"a": nn.Linear(2, 2), "b": nn.Identity()})
+    assert list(model.state_dict()) == ["a.weight", "a.bias"] and model.b is model[1]
+
+
+def test_a_dict_of_modules() -> None:
+    model = nn.ModuleDict({"a": nn.Linear(2, 2)})
+    model["b"] = nn.Identity()
+    assert list(model) == ["a", "b"] and "a" in model and len(model) == 2
+    assert dict(model.items())["b"] is model["b"]
+    del model["a"]
+    assert model.keys() == ["b"] and not list(model.parameters())
+    with pytest.raises(ValueError, match="'keys' already"):
+        model["keys"] = nn.Identity()
+    with pytest.raises(KeyError):
+        model["zzz"]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: nn.Sequential(ad.relu), TypeError, "modules are needed, got a function"),
+        (lambda: nn.Sequential([nn.Identity()]), TypeError, "modules are needed, got a list"),
+        (lambda: nn.ModuleList(cast(Any, [3])), TypeError, "ModuleList: modules.*, got a int"),
+        (lambda: nn.ModuleList()[0], IndexError, "no module 0, only 0"),
+    ],
+)
+def test_wrong_contents_are_explained(call: Any, error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+# What people see
+
+
+def test_repr_shows_the_tree() -> None:
+    assert repr(nn.Sequential(nn.Linear(1, 2), nn.Sequential(nn.Identity()))) == (
+        "Sequential(\n"
+        "  (0): Linear(in_features=1, out_features=2, bias=True)\n"
+        "  (1): Sequential(\n"
+        "    (0): Identity()\n"
+        "  )\n"
+        ")"
+    )
+
+
+def test_repr_is_that_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    ours, theirs = (
+        lib.Sequential(lib.Identity(), lib.Sequential(lib.Linear(2, 1, bias=False)))
+        for lib in (nn, torch.nn)
+    )
+    assert repr(ours) == repr(theirs)
+
+
+def test_a_summary_counts() -> None:
+    model = Network()
+    model.head.requires_grad_(False)
+    found = model.summary((2, 4))
+    assert found.parameters == sum(p.size for p in model.parameters()) == 169
+    assert found.trainable == 169 - 15
+    assert found.parameter_bytes == 4 * 169 and found.buffer_bytes == 2 * (8 + 8)
+    # two blocks of Linear(4, 8) and Linear(8, 4), and the head, for two rows
+    assert found.output_bytes == 4 * 2 * (2 * (8 + 4) + 3)
+    rows = {row.path: row for row in found.rows}
+    assert (
+        rows["blocks.1.first"].output == "float32[2, 8]" and rows["blocks"].output == "not called"
+    )
+    assert rows["head"].parameters == 15 and rows["head"].bytes == 60
+    assert "15 of them frozen" in repr(found)
+
+
+def test_a_summary_leaves_everything_as_it_was() -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", ad.zeros(()))
+
+        def forward(self, x: Any) -> Any:
+            assert not self.training
+            self.count += 1
+            return x + ad.random.normal(x.shape)
+
+    model = nn.Sequential(Counting(), nn.Identity().eval())
+    ad.random.seed(3)
+    first = ad.random.normal((2,)).tolist()
+    ad.random.seed(3)
+    model.summary((2, 2))
+    assert ad.random.normal((2,)).tolist() == first
+    assert model[0].count.item() == 0 and model[0].training and not model[1].training
+    assert model[0]._hooks is None or not model[0]._hooks.after
+
+
+def test_a_summary_takes_tensors_too() -> None:
+    rows = nn.Sequential(nn.Linear(2, 3)).summary(ad.ones((5, 2))).rows
+    assert rows[0].output == "float32[5, 3]"
+
+
+def test_a_profile_shows_modules_by_their_paths() -> None:
+    model = Network()
+    with ad.profile(quiet=True) as p:
+        model(ad.ones((2, 4)))
+        model.blocks[0](ad.ones((2, 4)))
+    calls = {row.name: row.calls for row in p.regions}
+    assert calls["Network"] == calls["head"] == calls["blocks.1.first"] == 1
+    assert calls["Block"] == calls["first"] == calls["blocks.0"] == 1
