@@ -12,6 +12,7 @@ from . import (
     checkpointing,
     importing,
     kernels,
+    models,
     parallel,
     peers,
     transforms,
@@ -23,6 +24,7 @@ from ._documents import put_into
 
 PARTS: dict[str, Callable[[int], Report]] = {
     "peers": peers.run,
+    "models": models.run,
     "kernels": kernels.run,
     "accuracy": accuracy.run,
     "chain": chain.run,

@@ -4,12 +4,13 @@ import math
 from typing import Any
 
 from .._errors import ArgumentError, DTypeError, ShapeError
+from .._operands import is_at_hand
 from .._shapes import broadcasts_to
 from .._tensor import Tensor
 from ..functions._arguments import as_number, as_tensor, as_tensor_like
 from ..functions.contractions import matmul
 from ..functions.creation import arange
-from ..functions.reductions import softmax
+from ..functions.reductions import any, softmax
 from ..functions.shapes import broadcast_to, expand_dims, matrix_transpose, reshape
 from ..primitives import reductions
 from ..primitives.elementwise import not_equal, where
@@ -112,6 +113,8 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """softmax of scores, as the mask allows; zeros in rows where it allows nothing."""
     if mask.dtype.kind == "float":
         allowed = not_equal(mask, -math.inf)
-        # Added infinities would look like mistakes to detect_anomaly.
-        scores, mask = scores + where(allowed, mask, 0), allowed
+        added = where(allowed, mask, 0)  # infinities would look like mistakes to detect_anomaly
+        if mask.requires_grad or not is_at_hand(added) or any(added):
+            scores = scores + added
+        mask = allowed
     return reductions.masked_softmax(scores, mask, axis=scores.ndim - 1)

@@ -15,18 +15,41 @@ from ..functions.elementwise import astype
 from ..functions.indexing import as_indices, taken
 from ..functions.reductions import any, max
 from ..functions.shapes import expand_dims, matrix_transpose, reshape
-from ..primitives import contractions
+from ..primitives import contractions, shapes
 from ..primitives.elementwise import equal, where
 from ._operands import in_float32
 
 
-@in_float32
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     """x @ weight.mT + bias: the weight is (outputs, inputs), or (inputs,) for one output.
 
     >>> ad.nn.functional.linear(ad.asarray([1.0, 2.0]), ad.asarray([[3.0, 4.0]]), ad.ones(1))
     tensor([12.])
     """
+    try:
+        given, matrix = x.data, weight.data
+        shape, (outputs, inputs), dtype = given.shape, matrix.shape, given.dtype
+        row = bias is None or (bias.data.dtype is dtype and bias.data.shape == (outputs,))
+        alike = row and dtype is matrix.dtype and dtype.char in "fd" and shape[-1] == inputs
+        if alike and len(shape) > 1:
+            return of_rows(x, weight, bias)
+    except (AttributeError, IndexError, ValueError):  # not the usual case
+        pass
+    return of_any(x, weight, bias)
+
+
+def of_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    shape = x.data.shape
+    if len(shape) == 2:
+        return contractions.linear(x, weight, bias)
+    rows = shapes.reshape(x, shape=(math.prod(shape[:-1]), shape[-1]))
+    out = contractions.linear(rows, weight, bias)
+    return shapes.reshape(out, shape=(*shape[:-1], out.data.shape[-1]))
+
+
+@in_float32
+def of_any(x: Any, weight: Any, bias: Any) -> Tensor:
+    """linear, of what has to be checked and converted first."""
     given = (x, weight) if bias is None else (x, weight, bias)
     x, weight, *biases = in_common_dtype("linear", *given)
     if weight.ndim not in (1, 2) or x.ndim == 0 or x.shape[-1] != weight.shape[-1]:
@@ -43,10 +66,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     if not outputs or (bias is not None and bias.shape != outputs):
         out = matmul(x, matrix_transpose(weight) if outputs else weight)
         return out if bias is None else out + bias
-    if x.ndim == 2:
-        return contractions.linear(x, weight, bias)
-    rows = reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
-    return reshape(contractions.linear(rows, weight, bias), (*x.shape[:-1], *outputs))
+    return of_rows(x, weight, bias) if x.ndim > 1 else of_rows(x[None], weight, bias)[0]
 
 
 def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Tensor:

@@ -8,9 +8,13 @@ What a rule needs of each step is an output of its own, so that derivatives of e
 from it. Only what can't be done for all steps at once is done step by step.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from .. import op
 from .._shapes import at_axis
-from .._tensor import Tensor
+from .._tensor import Tensor, wrap
+from .._transforms import vjp
 from ..functions.creation import full
 from ..functions.elementwise import astype
 from ..functions.reductions import sum
@@ -18,6 +22,7 @@ from ..functions.shapes import expand_dims
 from ..primitives.contractions import matmul
 from ..primitives.elementwise import relu, sigmoid, tanh
 from ..primitives.shapes import concat, matrix_transpose, reshape, slice_
+from . import _recurrent_steps
 
 
 def step(x: Tensor, t: int) -> Tensor:
@@ -127,7 +132,22 @@ def halves(c: Tensor, other: float) -> Tensor:
     return beside(half, half, rest, half)
 
 
+def lstm_on_cpu(x, h, c, w, p=None, *, reverse):
+    if p is None and x.size and _recurrent_steps.are_served((x, h, c, w)):
+        return _recurrent_steps.lstm(x, h, c, w, reverse)
+    return raw(lstm_forward, x, h, c, w, p, reverse=reverse)
+
+
+def raw(forward: Callable, *arrays: Any, **attrs: Any) -> tuple:
+    """What a forward computes of raw arrays."""
+    tensors = [None if x is None else wrap(x) for x in arrays]
+    return tuple(x.data for x in forward(*tensors, **attrs))
+
+
 def lstm_vjp(g_out, g_cells, g_gates, h, c, w, p, out, cells, gates, needs, arrived, reverse):
+    if p is None and not arrived[2]:
+        dx, dh, dc = lstm_gradient(g_out, g_cells, c, w, cells, gates, reverse=reverse)
+        return dx, dh, dc, product(dx, before(h, out, reverse)) if needs[3] else None, None
     i, f, n, o = parts(gates, 4)
     squashed = tanh(cells)
     to_cell = o * (1 - squashed * squashed)
@@ -163,7 +183,50 @@ lstm = op.other(
     outputs="out cells gates",
     attrs="reverse",
     forward=lstm_forward,
+    kernels={"cpu": lstm_on_cpu},
     vjp=lstm_vjp,
+)
+
+
+def lstm_gradient_forward(dout, dcells, c, w, cells, gates, *, reverse):
+    i, f, n, o = parts(gates, 4)
+    squashed = tanh(cells)
+    to_cell = o * (1 - squashed * squashed)
+    former = before(c, cells, reverse)
+    slopes = beside(n * i * (1 - i), former * f * (1 - f), i * (1 - n * n), squashed * o * (1 - o))
+    dh = dc = None
+    dgates = []
+    for t in order(gates, not reverse):
+        dh = plus(step(dout, t), dh)
+        dc = plus(dh * step(to_cell, t), dc) + step(dcells, t)
+        dgates.append(beside(dc, dc, dc, dh) * step(slopes, t))
+        dh, dc = matmul(dgates[-1], w), dc * step(f, t)
+    return joined(dgates, not reverse), dh, dc
+
+
+def lstm_gradient_on_cpu(*arrays, reverse):
+    if arrays[0].size and _recurrent_steps.are_served(arrays):
+        return _recurrent_steps.lstm_gradient(*arrays, reverse=reverse)
+    return raw(lstm_gradient_forward, *arrays, reverse=reverse)
+
+
+def lstm_gradient_vjp(g_dx, g_dh, g_dc, dout, dcells, c, w, cells, gates, reverse):
+    """By differentiating the steps as they are written: only second derivatives need it."""
+    inputs = (dout, dcells, c, w, cells, gates)
+    _, pullback = vjp(lambda *xs: lstm_gradient_forward(*xs, reverse=reverse), *inputs)
+    return pullback((g_dx, g_dh, g_dc))
+
+
+lstm_gradient = op.other(
+    "lstm_gradient",
+    "What the gradients of an LSTM's states and cells say of what entered its gates, and of its "
+    "first state and cell.",
+    inputs="dout dcells c w cells gates",
+    outputs="dx dh dc",
+    attrs="reverse",
+    forward=lstm_gradient_forward,
+    kernels={"cpu": lstm_gradient_on_cpu},
+    vjp=lstm_gradient_vjp,
 )
 
 
