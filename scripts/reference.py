@@ -28,7 +28,6 @@ MODULES = (
     "adjoint.testing",
     "adjoint.op",
 )
-KINDS = ("contraction", "elementwise", "index", "movement", "other", "reduction")  # of ops
 # The parts of the page of `adjoint`: their titles, and the modules whose names they hold.
 PARTS = {
     "Making tensors": ("_tensor", "functions.creation", "functions.interchange"),
@@ -119,15 +118,9 @@ def public(module: ModuleType) -> dict[str, Any]:
 
 
 def listed(module: ModuleType) -> Iterable[str]:
-    """The names in `__all__`. Without it, those of the module's own functions that have an example,
-    as helpers haven't; and all names, where it only has what others made."""
-    if module.__name__ == "adjoint":  # whose __all__ leaves out the names of builtins
-        return dir(module)
-    if module.__name__ == "adjoint.op":
-        return KINDS
-    own = [name for name in dir(module) if home(getattr(module, name)) == module.__name__]
-    shown = [name for name in own if ">>>" in docstring(getattr(module, name))]
-    return getattr(module, "__all__", shown or dir(module))
+    """The names in `__all__`; of the package itself, whose `__all__` leaves out the names of
+    builtins, all."""
+    return dir(module) if module.__name__ == "adjoint" else module.__all__
 
 
 def module_page(module: ModuleType, classes: set[type]) -> Iterator[str]:

@@ -92,6 +92,13 @@ def standardized(x: Array, axis: tuple[int, ...], eps: float, center: bool) -> t
     return (x - mean) / np.sqrt(var + eps), mean, var
 
 
+def scaled_standardized(
+    x: Array, weight: Array, bias: Array, axis: tuple[int, ...], eps: float, center: bool
+) -> tuple[Array, ...]:
+    normal, _, var = standardized(x, axis, eps, center)
+    return normal * weight + bias, normal, var
+
+
 def gradient_of_standardized(
     dout: Array, dmean: Array, dvar: Array, out: Array, var: Array, *, axis, eps, center
 ) -> Array:
@@ -109,6 +116,15 @@ for axis, center in product(((1,), (0, 2), (0, 1, 2), (1, 2)), (True, False)):
         lambda x, a=axis, c=center: standardized(x, a, 0.1, c),
         ((2, 3, 2),),
     )
+    for shapes in (((2, 3, 2), (2,), (2,)), ((2, 3, 2), (3, 1), (1, 2))):
+        sample(
+            "scaled_standardize",
+            lambda *xs, a=axis, c=center: CALLS["scaled_standardize"](
+                *xs, axis=a, eps=0.1, center=c
+            ),
+            lambda x, w, b, a=axis, c=center: scaled_standardized(x, w, b, a, 0.1, c),
+            shapes,
+        )
     small = tuple(1 if k in axis else n for k, n in enumerate((2, 3, 2)))
     sample(
         "standardize_gradient",

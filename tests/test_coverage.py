@@ -46,7 +46,7 @@ def documented() -> list[doctest.DocTest]:
     tests = [t for m in MODULES for t in finder.find(m, globs={"ad": ad})]
     ops = [t for n, call in CALLS.items() for t in finder.find(call, n, globs={"ad": ad})]
     parse = doctest.DocTestParser().get_doctest
-    texts = [parse(text.read_text(), {"ad": ad}, text.name, str(text), 0) for text in TEXTS]
+    texts = [parse(text.read_text(), {}, text.name, str(text), 0) for text in TEXTS]
     return [t for t in (*tests, *ops, *texts) if t.examples]
 
 

@@ -465,8 +465,20 @@ def test_errors_of_collate_fn_samplers_and_streams_surface(workers: int) -> None
 
 @each_number
 def test_a_stray_stop_iteration_does_not_end_an_epoch(workers: int) -> None:
-    with pytest.raises(RuntimeError, match="StopIteration"):
-        list(DataLoader(Failing(StopIteration()), 2, num_workers=workers))
+    def failing(samples: list[int]) -> Any:
+        raise StopIteration
+
+    for options, where in (
+        ({}, r"dataset\[5\]"),
+        ({"batch_size": None}, r"dataset\[5\]"),
+        ({"collate_fn": failing}, r"batch 0, of the samples \[0, 1\]"),
+    ):
+        given: dict[str, Any] = {"batch_size": 2, "num_workers": workers} | options
+        message = f"DataLoader: {where} raised StopIteration"
+        with pytest.raises(RuntimeError, match=message) as caught:
+            list(DataLoader(Failing(StopIteration()), **given))
+        assert isinstance(caught.value, ad.AdjointError)
+        del caught
     no_workers_are_left()
 
 
@@ -611,6 +623,37 @@ def test_a_tensor_dataset_has_tensors_of_one_length() -> None:
             TensorDataset(*wrong)
 
 
+TENSORS = TensorDataset(np.arange(3), np.arange(3))
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (TENSORS, "TensorDataset(3 samples)"),
+        (ad.data.Subset(TENSORS, [1]), "Subset(1 sample of TensorDataset(3 samples))"),
+        (ad.data.Subset("abc", [0, 1]), "Subset(2 samples of str(3 samples))"),
+        (ConcatDataset([TENSORS, [7]]), "ConcatDataset(4 samples)"),
+        (ad.data.IterableDataset(), "IterableDataset()"),
+        (
+            DataLoader(TENSORS, 64, shuffle=True, num_workers=2, drop_last=True, device="cpu"),
+            "DataLoader(dataset=TensorDataset(3 samples), batch_size=64, shuffle=True, "
+            "drop_last=True, num_workers=2, device='cpu')",
+        ),
+        (DataLoader(range(9)), "DataLoader(dataset=range(9 samples), batch_size=1)"),
+        (
+            DataLoader(range(9), None, sampler=np.arange(9)),
+            "DataLoader(dataset=range(9 samples), batch_size=None, sampler=<ndarray>)",
+        ),
+        (
+            DataLoader(range(9), batch_sampler=[[1], [2]]),
+            "DataLoader(dataset=range(9 samples), batch_sampler=<list>)",
+        ),
+    ],
+)
+def test_they_are_shown_short(made: Any, text: str) -> None:
+    assert repr(made) == text
+
+
 def test_datasets_one_after_the_other() -> None:
     one, other = TensorDataset(np.arange(2)), TensorDataset(np.arange(2, 5))
     both = one + TensorDataset(np.arange(0)) + other
@@ -749,11 +792,12 @@ class Wrong(NamedTuple):
         Wrong({"shuffle": True, "sampler": [1]}, ValueError, "both say the order"),
         Wrong({"batch_sampler": [[1]], "batch_size": 2}, ValueError, "leave batch_size"),
         Wrong({"batch_sampler": [[1]], "shuffle": True}, ValueError, "leave batch_size"),
-        Wrong({"batch_size": 0}, ValueError, "batch_size is at least 1"),
+        Wrong({"batch_size": 0}, ValueError, "batch_size=0 must be at least 1"),
         Wrong({"batch_size": 1.5}, TypeError, "batch_size must be an integer"),
+        Wrong({"batch_size": True}, TypeError, "batch_size must be an integer, got True"),
         Wrong({"batch_size": None, "drop_last": True}, ValueError, "drop_last needs batches"),
-        Wrong({"num_workers": -1}, ValueError, "num_workers is at least 0"),
-        Wrong({"prefetch_factor": 0}, ValueError, "prefetch_factor is at least 1"),
+        Wrong({"num_workers": -1}, ValueError, "num_workers=-1 must be at least 0"),
+        Wrong({"prefetch_factor": 0}, ValueError, "prefetch_factor=0 must be at least 1"),
         Wrong({"seed": 1, "generator": ad.random.Generator(1)}, ValueError, "two ways"),
         Wrong({"seed": -1}, ValueError, "integer from 0"),
         Wrong({"generator": np.random.default_rng(0)}, TypeError, "ad.random.Generator"),

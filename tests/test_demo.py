@@ -168,11 +168,25 @@ def test_the_pictures_can_be_read(finished, name: str, mentions: list[str]) -> N
     assert set(mentions) <= set(texts)
 
 
-def test_resuming_what_is_finished_writes_the_same_again(finished, capsys) -> None:
+def test_resuming_what_is_finished_says_so_and_writes_what_is_missing(finished, capsys) -> None:
     folder, done = finished
     (folder / "graph.svg").unlink()
-    assert main(["demo", "--out", str(folder), "--resume"]) == 0
-    assert capsys.readouterr().out == done.stdout and (folder / "graph.svg").exists()
+    before = {file: file.stat().st_mtime_ns for file in folder.iterdir()}
+    result = done.stdout.splitlines()[:3]
+    for wrote in ([f"wrote {folder / 'graph.svg'}"], []):
+        assert main(["demo", "--out", str(folder), "--resume"]) == 0
+        shown = capsys.readouterr()
+        assert shown.out.splitlines() == [*result, *wrote]
+        assert shown.err.startswith(f"finished: the training in {folder} has all its 2 epochs;")
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+    assert (folder / "graph.svg").exists()
+
+
+def test_the_weights_of_what_is_finished_can_be_had_in_another_file(finished, tmp_path) -> None:
+    weights = tmp_path / "weights.npz"
+    weights.write_bytes(b"of another training")
+    assert main(["demo", "--out", str(finished[0]), "--resume", "--weights", str(weights)]) == 0
+    assert weights.read_bytes() == (finished[0] / "weights.npz").read_bytes()
 
 
 def test_the_weights_may_go_elsewhere(tmp_path: Path, capsys) -> None:
@@ -188,9 +202,9 @@ def test_the_weights_may_go_elsewhere(tmp_path: Path, capsys) -> None:
 # What is refused
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 1) -> str:
     """The message of a command that fails before it trains."""
-    assert main(["demo", *map(str, arguments)]) == 1
+    assert main(["demo", *map(str, arguments)]) == code
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err.count("\n") == 1
     return shown.err
@@ -228,7 +242,7 @@ def test_a_damaged_checkpoint_is_told(finished, tmp_path: Path, capsys) -> None:
 def test_weights_in_no_known_format_are_refused_before_the_training(
     tmp_path: Path, capsys, name: str
 ) -> None:
-    message = refused(capsys, "--out", tmp_path / "out", "--weights", tmp_path / name)
+    message = refused(capsys, "--out", tmp_path / "out", "--weights", tmp_path / name, code=2)
     assert "must end in .npz or .safetensors" in message and not (tmp_path / "out").exists()
 
 
@@ -374,6 +388,24 @@ def test_a_line_is_never_wider_than_the_terminal(wide, columns: int) -> None:
     for done in (0, 60, 120):
         line = drawn(Terminal(), done)
         assert len(line) < columns and line.startswith("epoch  4/12"[: columns - 1])
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (64, ["bar", "loss", "accuracy", "left"]),
+        (63, ["bar", "loss", "accuracy"]),
+        (53, ["bar", "loss", "accuracy"]),
+        (52, ["loss", "accuracy"]),
+        (30, ["loss"]),
+        (25, ["loss"]),
+        (24, []),
+    ],
+)
+def test_a_narrow_terminal_keeps_the_loss_longest(wide, columns: int, shown: list[str]) -> None:
+    wide.setenv("COLUMNS", str(columns))
+    line = drawn(Terminal(), done=120).replace("━", "bar")
+    assert [word for word in ("bar", "loss", "accuracy", "left") if word in line] == shown
 
 
 def test_lines_are_drawn_over(wide) -> None:

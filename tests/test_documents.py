@@ -79,6 +79,18 @@ def test_every_block_is_run(name: str) -> None:
     assert count == sum(len(doctest.DocTestParser().get_examples(block)) for block in found)
 
 
+@pytest.mark.parametrize("name", [n for n in SHOWN_BY_RUNNING if blocks(TEXTS[n].read_text())])
+def test_the_first_block_imports_adjoint(name: str) -> None:
+    first = blocks(TEXTS[name].read_text())[0]
+    assert ">>> import adjoint as ad" in first.splitlines()
+
+
+def test_the_model_in_the_readme_has_dtypes_that_gpus_have() -> None:
+    text = TEXTS["README.md"].read_text()
+    model = text[text.index("## A model") :].partition("\n## ")[0]
+    assert "int32" in model and not re.search("int64|float64", model)
+
+
 def test_the_tour_is_made_of_blocks_that_run() -> None:
     text = TEXTS["how-it-works.md"].read_text()
     assert len(blocks(text)) == len(re.findall(r"^```", text, re.MULTILINE)) // 2 > 15
@@ -99,14 +111,14 @@ class Row(NamedTuple):
         return f"{Path(self.page).stem}-{self.there}"
 
 
-def translations(page: str) -> list[Row]:
-    """The rows of the tables whose second column is adjoint's."""
+def translations(page: str, second: str = "adjoint") -> list[Row]:
+    """The rows of the tables whose second column is adjoint's, or has another title."""
     found, inside = [], False
     for line in PAGES[page].read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        cells = [cell.strip() for cell in line.strip().strip("|").split(" |")]
         if not line.startswith("|"):
             inside = False
-        elif cells[1:2] == ["adjoint"]:
+        elif cells[1:2] == [second]:
             inside = True
         elif inside and not line.startswith("|---"):
             found.append(Row(page, cells[0], cells[1]))
@@ -123,17 +135,100 @@ def test_tables_of_every_guide_are_found() -> None:
         assert len(translations(page)) > 20
 
 
+def prepared(page: str) -> dict[str, Any]:
+    """What a page's examples have made."""
+    made: dict[str, Any] = {}
+    for example in doctest.DocTestParser().get_examples(PAGES[page].read_text()):
+        if example.exc_msg is None:
+            exec(example.source, made)
+    return made
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
 def test_translations_run(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    prepared: dict[str, Any] = {}
-    for example in doctest.DocTestParser().get_examples(PAGES[row.page].read_text()):
-        if example.exc_msg is None:
-            exec(example.source, prepared)
-    codes = CODE.findall(row.here)
+    codes, names = CODE.findall(row.here), prepared(row.page)
     assert codes
     for code in codes:
-        exec(code, prepared)
+        exec(code, names)
+
+
+# The table of what isn't here.
+
+PYTORCH = "coming-from/pytorch.md"
+NOT_HERE = translations(PYTORCH, "instead")
+CALL = re.compile(r"([\w.]+)\((\w+=(?:, \w+=)*)\)")
+KEYWORD = re.compile(r"\w+(?==)")
+GROUPS = ("nn", "F", "nn.utils", "optim", "optim.lr_scheduler")
+RENAMED = {"dim": "axis", "keepdim": "keepdims", "start_dim": "start_axis", "end_dim": "end_axis"}
+
+
+def accepted(function: Any) -> set[str]:
+    return set(inspect.signature(function).parameters)
+
+
+def everything(names: dict[str, Any]) -> dict[str, Any]:
+    """What can be called in the modules that have PyTorch's names."""
+    modules = {group: eval(group, names) for group in GROUPS}
+    return {
+        f"{group}.{name}": value
+        for group, module in modules.items()
+        for name, value in reference.public(module).items()
+        if callable(value)
+    }
+
+
+def told_missing(code: str, names: dict[str, Any]) -> dict[str, set[str]]:
+    """The keywords that a piece of the first column says are missing, by what lacks them."""
+    if found := CALL.fullmatch(code):
+        return {found[1]: set(KEYWORD.findall(found[2]))}
+    if code.endswith("="):
+        return {name: {code[:-1]} for name in everything(names)}
+    return {}
+
+
+@pytest.mark.parametrize("row", NOT_HERE, ids=lambda row: row.id)
+def test_what_is_said_not_to_be_here_is_not(row: Row) -> None:
+    names = prepared(row.page)
+    for code in CODE.findall(row.there.partition(":")[0].partition(", of ")[0]):
+        for name, keywords in (keyworded := told_missing(code, names)).items():
+            assert not keywords & accepted(eval(name, names)), name
+        if not keyworded:
+            with pytest.raises(AttributeError):
+                eval(code, names)
+
+
+@pytest.mark.parametrize("row", [r for r in NOT_HERE if "(" in r.here], ids=lambda row: row.id)
+def test_what_to_use_instead_runs(row: Row) -> None:
+    names = prepared(row.page)
+    for code in CODE.findall(row.here):
+        if "(" in code:
+            exec(code, names)
+
+
+def test_every_argument_of_pytorch_is_here_or_in_the_table() -> None:
+    torch = pytest.importorskip("torch")
+    names = prepared(PYTORCH)
+    theirs = {"nn": torch.nn, "F": torch.nn.functional, "optim": torch.optim}
+    told: dict[str, set[str]] = {}
+    for row in NOT_HERE:
+        for code in CODE.findall(row.there):
+            for name, keywords in told_missing(code, names).items():
+                told.setdefault(name, set()).update(keywords)
+    here = everything(names)
+    left = {n: their_arguments(n, theirs) - accepted(f) - told[n] for n, f in here.items()}
+    assert {name: keywords for name, keywords in left.items() if keywords} == {}
+
+
+def their_arguments(name: str, theirs: dict[str, Any]) -> set[str]:
+    """What PyTorch's function of that name takes by keyword, in our words."""
+    try:
+        parameters = inspect.signature(eval(name, theirs)).parameters
+    except (AttributeError, ValueError):  # it has none of that name, or one that is built in
+        return set()
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    found = {RENAMED.get(k, k) for k, p in parameters.items() if p.kind not in several}
+    return {k for k in found if not k.startswith("_")}
 
 
 # Links and names.

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint import _errors, backends
+from adjoint import _errors, backends, nn
 from adjoint._modes import mode
 from adjoint.functions import hints
 from adjoint.functions._arguments import KeywordError
@@ -1181,6 +1181,23 @@ def test_misuse_of_functions_is_explained(misuse: Misuse):
         (lambda: ad.cat, "cat | ad.concat"),
         (lambda: ones(2).unsqueeze(0), "tensor | unsqueeze | ad.expand_dims"),
         (lambda: ones(2).clone(), "clone | x.detach()"),
+        (lambda: ones(2).flatten(1), "flatten | x.reshape((x.shape[0], -1))"),
+        (lambda: ones(2).numel(), "numel | x.size"),
+        (lambda: ones(2).zero_(), "zero_ | x[...] = 0 | ad.no_grad()"),
+        (lambda: ones(2).cuda(), 'cuda | x.to("webgpu")'),
+        (lambda: ad.randn(2, 3), "randn | ad.random.normal((2, 3))"),
+        (lambda: ad.rand(2, 3), "rand | ad.random.uniform((2, 3))"),
+        (lambda: ad.inference_mode(), "inference_mode | ad.no_grad"),
+        (lambda: ad.utils, "utils | ad.data | ad.checkpoint"),
+        (lambda: ad.random.randn, "adjoint.random | randn | ad.random.normal((2, 3))"),
+        (lambda: ad.random.manual_seed, "manual_seed | ad.random.seed"),
+        (lambda: ad.random.nonsense, "adjoint.random | nonsense"),
+        (lambda: nn.Softmax2d, "adjoint.nn | Softmax2d | nn.Softmax(axis=-3)"),
+        (lambda: nn.nonsense, "adjoint.nn | nonsense"),
+        (lambda: nn.utils.rnn, "adjoint.nn.utils | rnn | packed"),
+        (lambda: nn.ReLU().cuda(), 'ReLU | cuda | model.to("webgpu")'),
+        (lambda: nn.ReLU().nonsense, "ReLU | nonsense"),
+        (lambda: ad.profile().export_chrome_trace, "export_chrome_trace | p.save_trace"),
         (lambda: ad.nonsense, "adjoint | nonsense"),
         (lambda: ones(2).nonsense, "tensor | nonsense"),
     ],
@@ -1198,3 +1215,109 @@ def test_every_translation_exists() -> None:
             assert callable(operator.attrgetter(path.removeprefix("ad."))(ad))
     assert not any(hasattr(ad, name) for name in hints.IDIOMS)
     assert not any(hasattr(ad.Tensor, name) for name in hints.METHODS)
+    assert not any(hasattr(ad.random, name) for name in hints.RANDOM)
+    assert not any(hasattr(nn, name) for name in hints.LAYERS)
+    assert not any(hasattr(nn.utils, name) for name in hints.LAYER_UTILITIES)
+    assert not any(hasattr(nn.Module, name) for name in hints.MODULES)
+
+
+@pytest.mark.parametrize(
+    "table", ["FUNCTIONS", "IDIOMS", "METHODS", "RANDOM", "LAYERS", "LAYER_UTILITIES", "MODULES"]
+)
+def test_every_name_in_a_translation_exists(table: str) -> None:
+    for hint in getattr(hints, table).values():
+        for path in re.findall(r"\b(?:ad|nn)(?:\.\w+)+", hint):
+            operator.attrgetter(path.removeprefix("ad."))(ad)
+        for name in re.findall(r"\bx\.(\w+)", hint):
+            assert hasattr(ones(2, 2), name), hint
+
+
+def test_an_error_inside_a_property_of_a_module_is_seen() -> None:
+    class Broken(nn.Module):
+        @property
+        def width(self) -> int:
+            return self.inner.width
+
+    with pytest.raises(AttributeError, match="'inner'"):
+        _ = Broken().width
+
+
+# Calls that are right in PyTorch.
+HABITS = [
+    Misuse(KeywordError, lambda: cast(Any, ad.zeros)(2, 3), "zeros | tuple | ad.zeros((2, 3))"),
+    Misuse(KeywordError, lambda: cast(Any, ad.ones)(2, 3, 4), "ones | ad.ones((2, 3, 4))"),
+    Misuse(
+        KeywordError, lambda: cast(Any, ad.empty)(2, 3, dtype=ad.int64), "empty | ad.empty((2, 3))"
+    ),
+    Misuse(
+        KeywordError,
+        lambda: ad.random.normal(2, 3),
+        "random.normal | tuple | ad.random.normal((2, 3)) | mean=3",
+    ),
+    Misuse(
+        KeywordError, lambda: ad.random.uniform(2, 3, 4), "ad.random.uniform((2, 3, 4)) | low=3"
+    ),
+    Misuse(KeywordError, lambda: ad.random.Generator(0).normal(2, 3), "random.normal | (2, 3)"),
+    Misuse(KeywordError, lambda: ones(2, 3).transpose(0, 1), "transpose | x.swapaxes(0, 1)"),
+    Misuse(KeywordError, lambda: ones(2, 3).repeat(2, 1), "repeat | x.tile((2, 1)) | axis=1"),
+    *(
+        Misuse(KeywordError, call, f"{name} | inplace= | tensors are values | leave it out")
+        for name, call in {
+            "ReLU": lambda: nn.ReLU(inplace=True),
+            "ReLU6": lambda: nn.ReLU6(True),
+            "SiLU": lambda: nn.SiLU(inplace=False),
+            "LeakyReLU": lambda: nn.LeakyReLU(0.1, True),
+            "ELU": lambda: nn.ELU(inplace=True),
+            "CELU": lambda: nn.CELU(1.0, True),
+            "Hardtanh": lambda: nn.Hardtanh(-1.0, 1.0, inplace=True),
+            "Threshold": lambda: nn.Threshold(0.0, 1.0, True),
+            "Dropout": lambda: nn.Dropout(0.1, inplace=True),
+            "Dropout2d": lambda: nn.Dropout2d(0.1, True),
+        }.items()
+    ),
+    Misuse(KeywordError, lambda: nn.ReLU(3), "ReLU | too many | 3"),
+    Misuse(KeywordError, lambda: nn.Dropout(0.1, q=1), "Dropout | q="),
+    Misuse(
+        KeywordError,
+        lambda: nn.TransformerEncoder(nn.Identity(), 2, enable_nested_tensor=False),
+        "TransformerEncoder | enable_nested_tensor= | leave it out",
+    ),
+    Misuse(
+        KeywordError,
+        lambda: nn.TransformerEncoder(nn.Identity(), 2, mask_check=True),
+        "TransformerEncoder | mask_check= | leave it out",
+    ),
+    Misuse(KeywordError, lambda: nn.Embedding(2, 3, max_norm=1.0), "Embedding | max_norm="),
+    Misuse(KeywordError, lambda: nn.Embedding(2, 3, sparse=True), "Embedding | sparse= | dense"),
+    *(
+        Misuse(
+            KeywordError,
+            lambda kind=kind, name=name: getattr(ad.optim, kind)([ones(2)], **{name: True}),
+            f"{kind} | {name}= | step | leave it out",
+        )
+        for kind in ("SGD", "Adam", "AdamW", "Adagrad", "RMSprop")
+        for name in ("foreach", "fused", "capturable")
+    ),
+    Misuse(KeywordError, lambda: ad.optim.Adam([ones(2)], rate=0.1), "Adam | rate="),
+]
+
+
+@pytest.mark.parametrize("misuse", HABITS, ids=lambda misuse: misuse.says)
+def test_habits_of_pytorch_are_explained(misuse: Misuse):
+    check(misuse)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ad.random.normal(2),
+        lambda: ad.random.normal(2, 3.0),
+        lambda: ad.random.normal(2, mean=3),
+        lambda: ad.random.uniform((2,), 0, 5),
+        lambda: ad.zeros(2),
+        lambda: ones(1, 2).transpose((1, 0))[:, 0],
+        lambda: ones(1).repeat(2),
+    ],
+)
+def test_one_length_is_a_shape(call: Callable) -> None:
+    assert call().shape == (2,)

@@ -547,9 +547,49 @@ def test_a_dict_of_modules() -> None:
         model["zzz"]
 
 
+def test_a_list_of_parameters() -> None:
+    own = nn.Parameter(ad.ones(2))
+    found = nn.ParameterList([own, ad.zeros(3)]).append(ad.ones(1))
+    model = nn.Sequential({"factors": found})
+    assert list(model.state_dict()) == ["factors.0", "factors.1", "factors.2"]
+    assert found[0] is own and own in found and ad.ones(2) not in found
+    assert [p.shape for p in found] == [(2,), (3,), (1,)] and all(p.requires_grad for p in found)
+    assert [p.shape for p in found[1:]] == [(3,), (1,)] and found[-3:][0] is own
+    found[-1] = ad.ones(5)
+    found += [ad.ones(7)]
+    assert [p.shape for p in found] == [(2,), (3,), (5,), (7,)] and len(found) == 4
+    assert repr(found[:2]) == "ParameterList((0): float32[2], (1): float32[3])"
+    (found[0].sum() * 3).backward()
+    assert own.grad is not None and own.grad.tolist() == [3, 3]
+    assert list(copy.deepcopy(found).state_dict()) == ["0", "1", "2", "3"]
+
+
+def test_a_dict_of_parameters() -> None:
+    own = nn.Parameter(ad.ones(2))
+    found = nn.ParameterDict({"b": own})
+    found["a"] = ad.zeros(3)
+    model = nn.Sequential({"scales": found})
+    assert list(model.state_dict()) == ["scales.b", "scales.a"] and list(found) == ["b", "a"]
+    assert found["b"] is own and "a" in found and "c" not in found and len(found) == 2
+    assert found.get("b") is own and found.get("c") is None
+    assert dict(found.items())["a"] is found.values()[1]
+    found.update([("a", ad.ones(1)), ("c", ad.ones(4))])
+    assert [p.shape for p in model.parameters()] == [(2,), (1,), (4,)]
+    assert found.pop("b") is own and found.keys() == ["a", "c"]
+    del found["a"]
+    found.clear()
+    assert not list(model.parameters())
+    with pytest.raises(KeyError):
+        found["b"]
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: nn.ParameterList(cast(Any, [3])), TypeError, "parameters or tensors.*, got a int"),
+        (lambda: nn.ParameterList()[0], IndexError, "no parameter 0, only 0"),
+        (lambda: nn.ParameterDict({"keys": ad.ones(1)}), ValueError, "'keys' already"),
+        (lambda: nn.ParameterDict({"a.b": ad.ones(1)}), ValueError, "without dots"),
         (lambda: nn.Sequential(ad.relu), TypeError, "modules are needed, got a function"),
         (lambda: nn.Sequential([nn.Identity()]), TypeError, "modules are needed, got a list"),
         (lambda: nn.ModuleList(cast(Any, [3])), TypeError, "ModuleList: modules.*, got a int"),
@@ -635,3 +675,104 @@ def test_a_profile_shows_modules_by_their_paths() -> None:
     calls = {row.name: row.calls for row in p.regions}
     assert calls["Network"] == calls["head"] == calls["blocks.1.first"] == 1
     assert calls["Block"] == calls["first"] == calls["blocks.0"] == 1
+
+
+def test_parts_are_in_the_order_in_which_they_came() -> None:
+    class Late(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = None
+            self.register_parameter("reserved", None)
+            self.body = nn.Linear(1, 1)
+            self.head = nn.Linear(1, 1)
+            self.last = nn.Parameter(ad.ones(1))
+            self.reserved = nn.Parameter(ad.ones(1))
+
+    names = [name for name, _ in Late().named_parameters()]
+    assert names == ["reserved", "last", "body.weight", "body.bias", "head.weight", "head.bias"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda m: m.register_buffer("first", ad.ones(1)), ValueError),
+        (lambda m: m.register_module("scale", nn.Identity()), ValueError),
+        (lambda m: setattr(m, "first", 3), TypeError),
+        (lambda m: setattr(m, "scale", nn.Identity()), TypeError),
+    ],
+)
+def test_parts_are_not_lost_by_mistake(change: Any, error: type) -> None:
+    block = Block(2)
+    before = values(block)
+    with pytest.raises(error):
+        change(block)
+    assert same(values(block), before)
+
+
+def test_a_parameter_in_place_of_a_buffer_is_a_parameter_only() -> None:
+    block = Block(2)
+    block.count = nn.Parameter(ad.ones(()))
+    assert "count" in dict(block.named_parameters()) and "count" not in dict(block.named_buffers())
+    assert list(block.state_dict()).count("count") == 1
+
+
+def test_names_of_layers_stay_what_they_are_in_files() -> None:
+    named = nn.Sequential({"first": nn.Linear(1, 1), "act": nn.Identity()})
+    assert list(named.append(nn.Linear(1, 1)).state_dict())[::2] == ["first.weight", "2.weight"]
+    model = nn.Sequential(*(nn.Linear(1, 1, bias=False) for _ in range(3)))
+    assert list(model[1:].state_dict()) == ["1.weight", "2.weight"]
+    layers = nn.ModuleList(list(model))
+    assert list(layers[1:].state_dict()) == ["0.weight", "1.weight"]
+
+
+def test_errors_with_attributes_of_their_own_pass_through() -> None:
+    class ParseError(Exception):
+        location = (3, 4)
+
+    class Broken(nn.Module):
+        def forward(self, x: Any) -> Any:
+            raise ParseError("at line 3")
+
+    with pytest.raises(ParseError) as caught:
+        nn.Sequential(Broken())(1)
+    assert caught.value.location == (3, 4)
+
+
+def test_errors_of_layers_can_be_pickled_without_the_model() -> None:
+    model = nn.Sequential(nn.Linear(100, 100))
+    model[0].function = lambda: None  # which can't be pickled
+    with pytest.raises(ad.ShapeError) as caught:
+        model(ad.ones((1, 3)))
+    text = pickle.dumps(caught.value)
+    assert len(text) < 2000 and str(pickle.loads(text)) == str(caught.value)
+
+
+def test_calls_after_a_summary_are_those_of_modules_without_hooks() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    handle = model[0].register_forward_hook(lambda *given: None)
+    model.summary((1, 2))
+    assert model._hooks is None and model[0]._hooks is not None
+    handle.remove()
+
+
+def test_zeroed_gradients_and_buffers_by_path() -> None:
+    block = Block(2)
+    block(ad.ones((1, 2))).sum().backward()
+    block.zero_grad(set_to_none=False)
+    assert block.first.weight.grad.tolist() == np.zeros((4, 2)).tolist()
+    assert nn.Sequential(block).get_buffer("0.count") is block.count
+    with pytest.raises(ValueError, match="the buffers there are: count, scratch"):
+        block.get_buffer("nothing")
+
+
+def test_a_step_after_a_cast_changes_nothing_and_says_why() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = ad.optim.Adam(model.parameters())
+    model(ad.ones((1, 2))).sum().backward()
+    optimizer.step()
+    model.double()
+    before = values(model)
+    model(ad.ones((1, 2), dtype=ad.float64)).sum().backward()
+    with pytest.raises(TypeError, match="moved or cast after the first step"):
+        optimizer.step()
+    assert same(values(model), before)

@@ -408,3 +408,14 @@ def test_output_sizes_that_can_t_be_had_are_refused(size: tuple) -> None:
         layer(ad.ones((5, 2, 5, 5)), output_size=size)
     with pytest.raises(ad.ShapeError, match="got shape \\(5, 5\\)"):
         layer(ad.ones((5, 5)), output_size=(11, 11))
+
+
+def test_negative_indices_are_no_rows_of_an_embedding() -> None:
+    with pytest.raises(IndexError, match=r"index -1 is negative; indices from 0 to 2"):
+        nn.Embedding(3, 2)(ad.asarray([0, -1]))
+
+
+def test_an_empty_batch_is_normalised_to_nothing() -> None:
+    layer = nn.BatchNorm1d(3)
+    assert layer(ad.ones((0, 3))).shape == (0, 3)
+    assert layer.running_mean.tolist() == [0, 0, 0] and layer.running_var.tolist() == [1, 1, 1]

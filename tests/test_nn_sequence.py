@@ -327,3 +327,10 @@ WRONG = [
 def test_what_is_wrong_is_said(call: Any, message: str) -> None:
     with pytest.raises(ad.AdjointError, match=message):
         call()
+
+
+@pytest.mark.parametrize("shape", [(3, 0, 4), (0, 2, 4)])
+def test_attention_of_nothing(shape: tuple[int, ...]) -> None:
+    x = ad.ones(shape)
+    assert nn.MultiheadAttention(4, 2)(x, x, x)[0].shape == shape
+    assert nn.TransformerEncoderLayer(4, 2, 8)(x).shape == shape

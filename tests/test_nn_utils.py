@@ -1,6 +1,8 @@
 """Gradients and values of many parameters, and modules as functions of them."""
 
+import builtins
 import math
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -161,6 +163,11 @@ WRONG = [
     (lambda: utils.clip_grad_norm_([leaf([1.0])], -1.0), "max_norm=-1.0 must not be negative"),
     (lambda: utils.clip_grad_norm_([leaf([1.0])], 1.0, 0.0), "norm_type=0.0 must be above 0"),
     (lambda: utils.clip_grad_norm_([1.0], 1.0), "clip_grad_norm_: tensors are needed, got a float"),  # type: ignore[list-item]
+    (
+        lambda: utils.clip_grad_norm_(nn.Linear(1, 1), 1.0),
+        "got a Linear; pass model.parameters",
+    ),  # type: ignore[arg-type]
+    (lambda: utils.clip_grad_value_(3, 1.0), "clip_grad_value_: tensors are needed, got a int"),  # type: ignore[arg-type]
     (lambda: utils.clip_grad_value_([leaf([1.0])], -1.0), "clip_value=-1.0 must not be negative"),
     (
         lambda: utils.vector_to_parameters(ad.ones(7), nn.Linear(3, 2).parameters()),
@@ -173,6 +180,17 @@ WRONG = [
 def test_what_is_wrong_is_said(call: Any, message: str) -> None:
     with pytest.raises(ad.AdjointError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "module", [ad.autograd, ad.op, ad.testing, nn, nn.functional, nn.init, utils]
+)
+def test_a_star_brings_public_names_only(module: ModuleType) -> None:
+    names: dict[str, Any] = {}
+    exec(f"from {module.__name__} import *", names)
+    found = names.keys() - {"__builtins__"}
+    assert found == set(module.__all__) and not found & set(dir(builtins))
+    assert not found & {"Any", "Tensor", "math", "modules", "np", "op", "uniform_within"}
 
 
 # Modules as functions of their parameters.

@@ -105,7 +105,7 @@ def trained(case: Case, params: list[ad.Tensor], steps: int = 4) -> list[np.ndar
 
 def everything(optimizer: Any) -> list[np.ndarray]:
     state = [x for entry in optimizer.state.values() for x in entry.values()]
-    return [values(x).copy() for x in (*optimizer.params, *state)]
+    return [values(x).copy() for x in (*optimizer._all_params, *state)]
 
 
 def same(one: list[np.ndarray], other: list[np.ndarray]) -> None:
@@ -374,7 +374,7 @@ def test_memory_that_nobody_else_sees_is_used_again(case: Case) -> None:
     optimizer = case.make(params)
     give_gradients(params, 0)
     optimizer.step()
-    tensors = [tensor for slot in optimizer.slots.values() for tensor in slot.tensors]
+    tensors = [tensor for slot in optimizer._slots.values() for tensor in slot.tensors]
     before = [id(tensor.data) for tensor in tensors]
     give_gradients(params, 1)
     optimizer.step()
@@ -417,10 +417,10 @@ def test_another_optimizer_goes_on_from_a_state(case: Case) -> None:
 
 def test_a_copied_optimizer_goes_its_own_way() -> None:
     optimizer = ad.optim.Adam(leaves())
-    give_gradients(optimizer.params, 0)
+    give_gradients(optimizer._all_params, 0)
     other = copy.deepcopy(optimizer)
     optimizer.step()
-    same([values(p) for p in other.params], arrays())
+    same([values(p) for p in other._all_params], arrays())
     other.step()
     same(everything(optimizer), everything(other))
 
@@ -566,6 +566,33 @@ def test_groups_are_updated_in_one_launch(
     same([values(p) for p in params], [values(p) for p in (*first, *second)])
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("SGD", {"dampening": 0.1}, {"dampening": 0.2}),
+        ("SGD", {"momentum": 0.9, "dampening": 0.1}, {"momentum": 0.9, "dampening": 0.2}),
+        ("SGD", {"weight_decay": 0.1}, {"weight_decay": 0.2}),
+        ("Adam", {"betas": (0.9, 0.99)}, {"betas": (0.8, 0.9)}),
+        ("RMSprop", {"alpha": 0.9}, {"alpha": 0.8}),
+        ("Adagrad", {"lr_decay": 0.1}, {"lr_decay": 0.2}),
+    ],
+)
+def test_groups_with_settings_of_their_own_may_lack_gradients(
+    name: str, first: dict, second: dict
+) -> None:
+    a, b, c, *alone = [leaf([1.0, 2.0]) for _ in range(6)]
+    make = getattr(ad.optim, name)
+    optimizer = make([{"params": [a]} | first, {"params": [b, c]} | second], lr=0.1)
+    others = [make([p], lr=0.1, **own) for p, own in zip(alone, (first, second), strict=False)]
+    for _ in range(2):
+        (a + 2 * b + alone[0] + 2 * alone[1]).sum().backward()
+        for each in (optimizer, *others):
+            each.step()
+    close(a, values(alone[0]))
+    close(b, values(alone[1]))
+    close(c, [1.0, 2.0])
+
+
 def test_a_parameter_of_a_group_that_was_removed_stays() -> None:
     params = leaves()
     optimizer = ad.optim.Adam([{"params": params[:2]}, {"params": params[2:], "lr": 0.1}])
@@ -686,9 +713,102 @@ def test_a_state_is_to_look_at() -> None:
     optimizer = ad.optim.Adam(one())
     saved(optimizer)
     with pytest.raises(TypeError):
-        optimizer.state[optimizer.params[0]]["exp_avg"] = ad.zeros(2)  # type: ignore[index]
+        optimizer.state[optimizer._all_params[0]]["exp_avg"] = ad.zeros(2)  # type: ignore[index]
     with pytest.raises(AttributeError):
         optimizer.state.clear()  # type: ignore[attr-defined]
+
+
+# An optimizer of one's own, in PyTorch's way.
+
+
+class Own(ad.optim.Optimizer):
+    """Momentum, with settings of all kinds, and a number that is of no parameter."""
+
+    def __init__(self, params: Any, lr: Any = 0.1, kind: str = "x", eps: Any = (1e-3, None)):
+        super().__init__(params, {"lr": lr, "kind": kind, "eps": eps})
+
+    @ad.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = None
+        if closure is not None:
+            with ad.enable_grad():
+                loss = closure()
+        self.state["calls"] = self.state.get("calls", 0) + 1
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if len(state) == 0:
+                    state["step"] = 0
+                    state["m"] = ad.zeros_like(p)
+                state["step"] += 1
+                state["m"] = 0.9 * state["m"] + p.grad
+                p[...] = p - group["lr"] * state["m"]
+        return loss
+
+
+def run_own(optimizer: Any, params: list[ad.Tensor], steps: int) -> None:
+    def closure() -> ad.Tensor:
+        optimizer.zero_grad()
+        loss = (params[0] * params[0]).sum() + (params[1] * params[1]).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(steps):
+        assert optimizer.step(closure).shape == ()
+
+
+def test_an_optimizer_of_ones_own_goes_on_from_a_state(tmp_path: Path) -> None:
+    params = leaves()[2:5]
+    optimizer = Own([{"params": params[:1], "kind": "y"}, {"params": params[1:], "lr": 0.2}])
+    copies = leaves()[2:5]
+    sgd = ad.optim.SGD(copies, lr=0.1, momentum=0.9)
+    assert "kind='y'" in repr(optimizer)
+    run_own(optimizer, params, 3)
+    ad.save({"optimizer": optimizer.state_dict(), "params": params}, tmp_path / "own.npz")
+    saved = ad.load(tmp_path / "own.npz")
+    again = [leaf(values(x), np.float32) for x in saved["params"]]
+    other = Own([{"params": again[:1]}, {"params": again[1:]}])
+    other.load_state_dict(saved["optimizer"])
+    assert [group["kind"] for group in other.param_groups] == ["y", "x"]
+    assert other.param_groups[0]["eps"] == (1e-3, None)
+    assert other.state["calls"] == 3 and other.state[again[0]]["step"] == 3
+    assert again[2] not in other.state  # it had no gradient
+    for each, given in ((optimizer, params), (other, again)):
+        run_own(each, given, 3)
+    same([values(p) for p in params], [values(p) for p in again])
+    run_own(sgd, copies, 6)
+    close(params[0], values(copies[0]))
+
+
+def test_an_optimizer_of_ones_own_is_copied_and_takes_a_scheduler() -> None:
+    params = leaves()[2:5]
+    optimizer = Own(params)
+    run_own(optimizer, params, 2)
+    scheduler = ad.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == 0.05
+    for other in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+        theirs = other.param_groups[0]["params"]
+        same(
+            [values(other.state[p]["m"]) for p in theirs[:2]],
+            [values(optimizer.state[p]["m"]) for p in params[:2]],
+        )
+
+
+@pytest.mark.parametrize("place", ["optim", "optim.lr_scheduler", "data"])
+def test_classes_that_pytorch_has_too_have_no_other_members(place: str) -> None:
+    torch = pytest.importorskip("torch")
+    ours: Any = eval(f"ad.{place}", {"ad": ad})
+    theirs: Any = torch.utils.data if place == "data" else eval(f"torch.{place}")
+    more = {"DataLoader": {"load_state_dict", "set_epoch", "state_dict"}}
+    for name in ours.__all__:
+        cls = getattr(ours, name)
+        if isinstance(cls, type) and hasattr(theirs, name):
+            found = {x for x in dir(cls) if not x.startswith("_")}
+            known = set(dir(getattr(theirs, name))) | more.get(name, set()) | {"state"}
+            assert found <= known, (name, found - known)
 
 
 def test_a_graph_goes_on_from_a_loaded_state() -> None:
@@ -892,8 +1012,8 @@ def test_averages_forget_by_their_decay() -> None:
         model.set(number)
         ema.update()
         expected = 0.9 * expected + 0.1 * number
-    close(ema.averages["w"], expected)
-    assert ema.averages["count"].item() == 30  # buffers are copied
+    close(ema.state_dict()["averages"]["w"], expected)
+    assert ema.state_dict()["averages"]["count"].item() == 30  # buffers are copied
 
 
 def test_a_warm_up_forgets_first_values_sooner() -> None:
@@ -905,7 +1025,7 @@ def test_a_warm_up_forgets_first_values_sooner() -> None:
         ema.update()
         decay = min(0.25, (1 + n) / (10 + n))
         expected = decay * expected + (1 - decay) * (n + 1)
-        close(ema.averages["0"], [expected])
+        close(ema.state_dict()["averages"]["0"], [expected])
 
 
 def test_averages_are_there_within_apply_only() -> None:
@@ -946,7 +1066,7 @@ def test_another_ema_goes_on_from_a_state() -> None:
     model.set(8.0)
     ema.update()
     other.update()
-    close(other.averages["w"], values(ema.averages["w"]))
+    close(other.state_dict()["averages"]["w"], values(ema.state_dict()["averages"]["w"]))
     again = ad.optim.EMA(model, 0.5)
     again.load_state_dict(state)  # the update since hasn't changed it
     assert again.state_dict()["updates"] == 1.0
@@ -956,13 +1076,13 @@ def test_another_ema_goes_on_from_a_state() -> None:
 def test_an_update_of_averages_is_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     params = leaves()
     ema = ad.optim.EMA(params, decay=0.75)
-    before = [values(x).copy() for x in ema.averages.values()]
+    before = [values(x).copy() for x in ema.state_dict()["averages"].values()]
     give_gradients(params, 0)
     ad.optim.SGD(params, lr=1.0).step()
     chunks = count_launches(monkeypatch)
     ema.update()
     assert len(chunks) == 1
-    for average, old, p in zip(ema.averages.values(), before, params, strict=True):
+    for average, old, p in zip(ema.state_dict()["averages"].values(), before, params, strict=True):
         np.testing.assert_allclose(values(average), 0.75 * old + 0.25 * values(p), atol=1e-6)
 
 
@@ -975,7 +1095,7 @@ def test_a_traced_update_of_averages_replays() -> None:
             p[...] = n + 1.0
         ema.update()
         graph()
-        close(other.averages["0"], values(ema.averages["0"]))
+        close(other.state_dict()["averages"]["0"], values(ema.state_dict()["averages"]["0"]))
 
 
 # Errors.
@@ -995,7 +1115,7 @@ def one() -> list[ad.Tensor]:
 
 def saved(optimizer: Any, **entries: Any) -> dict[str, Any]:
     """The state of an optimizer after a step, with other entries."""
-    for p in optimizer.params:
+    for p in optimizer._all_params:
         p.grad = p.detach()
     optimizer.step()
     return optimizer.state_dict() | entries
@@ -1018,6 +1138,10 @@ def group(**entries: Any) -> list[dict[str, Any]]:
 def removed(state: dict[str, Any], key: str) -> dict[str, Any]:
     del state["state"][0][key]
     return state
+
+
+def saved_group(**entries: Any) -> dict[str, Any]:
+    return saved(optim.SGD([("w", one()[0])]))["param_groups"][0] | entries
 
 
 def appended() -> None:
@@ -1120,6 +1244,18 @@ MISUSES = [
         ),
         "'bias' | 'w' | param_names",
     ),
+    Misuse(
+        ad.ArgumentError,
+        lambda: optim.SGD([("w", one()[0])]).load_state_dict(
+            {"state": {}, "param_groups": [saved_group(param_names=[])]}
+        ),
+        "param_groups[0]['param_names'] | 1 names | []",
+    ),
+    Misuse(ad.ArgumentError, lambda: optim.SGD([("w", one()[0], 3)]), "(name, tensor) | of 3"),  # type: ignore[list-item]
+    Misuse(ad.ArgumentError, lambda: optim.EMA([("w", one()[0], 3)]), "EMA | (name, tensor) | 3"),
+    Misuse(ad.DTypeError, lambda: optim.EMA([(3, one()[0])]), "EMA | a string | 3"),
+    Misuse(ad.DTypeError, lambda: optim.LBFGS(one()).step(lambda: None), "return loss | NoneType"),
+    Misuse(ad.DTypeError, lambda: optim.LBFGS(one(), max_iter=True), "max_iter | integer | True"),
     Misuse(ad.ArgumentError, lambda: optim.EMA([]), "EMA | empty"),
     Misuse(ad.ArgumentError, lambda: optim.EMA(one(), decay=1.5), "decay | 1.5"),
     Misuse(ad.ArgumentError, lambda: optim.EMA([3.0]), "EMA | tensors | float"),

@@ -1,7 +1,11 @@
 """Profiles: every op is seen, nothing is changed by looking, and nothing is left behind."""
 
+import gc
 import json
+import re
 import threading
+import time
+import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +18,13 @@ from helpers import leaf, values
 import adjoint as ad
 from adjoint import _parallel, _pass, _reverse, _timing
 from adjoint._modes import GRAD, PROFILE, mode
+from adjoint._profile.garbage import Collections
 from adjoint._profile.rows import Row, busy, placed, regions, rows
 from adjoint._timing import Span
 from adjoint.backends.cpu import jit
 
 needs_kernels = pytest.mark.skipif(not jit.available(), reason="kernels can't be compiled here")
+OPS = ("forward", "backward", "recompute", "step", "wait")
 LARGE = (256, 256)  # elements enough for kernels and for rules that are put together
 
 
@@ -26,6 +32,7 @@ LARGE = (256, 256)  # elements enough for kernels and for rules that are put tog
 def nothing_is_left_behind() -> Any:
     yield
     assert mode.word == GRAD and mode.logs == ()
+    assert not any(isinstance(getattr(x, "__self__", None), Collections) for x in gc.callbacks)
 
 
 def profiled(function: Callable, **options: Any) -> ad.profile:
@@ -35,7 +42,7 @@ def profiled(function: Callable, **options: Any) -> ad.profile:
 
 
 def calls(p: ad.profile) -> dict[tuple[str, str], int]:
-    return {(row.name, row.kind): row.calls for row in p.rows if row.kind != "compile"}
+    return {(row.name, row.kind): row.calls for row in p.rows if row.kind in OPS}
 
 
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
@@ -253,8 +260,6 @@ def test_errors_are_the_same() -> None:
 
 
 def test_a_profile_keeps_no_array_alive() -> None:
-    import weakref
-
     with ad.profile(quiet=True) as p:
         x = ad.asarray(normal(1000)) * 2
         gone = weakref.ref(x.data)
@@ -526,6 +531,58 @@ def test_nothing_done_is_a_table_too() -> None:
     assert profiled(lambda: None).table().startswith("outside ops: ")
 
 
+# Garbage collections.
+
+
+class Slow:
+    """Garbage that takes long to collect: a cycle whose end sleeps."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+    def __del__(self) -> None:
+        time.sleep(0.1)
+
+
+def test_garbage_of_before_is_collected_before_a_profile_begins() -> None:
+    gone = weakref.ref(Slow())
+    assert gone() is not None
+    with ad.profile(quiet=True) as p:
+        assert gone() is None
+    assert p.rows == []
+
+
+def test_a_collection_has_a_row_and_is_not_charged_to_the_op_around_it(tmp_path: Path) -> None:
+    x = leaf(normal(3))
+
+    def collect(g: ad.Tensor) -> None:
+        gc.collect()
+
+    x.register_hook(collect)
+
+    def step() -> None:
+        Slow()
+        (x * 2).sum().backward()
+
+    with ad.profile(quiet=True) as outer, ad.profile(quiet=True) as inner:
+        step()
+    for p in (outer, inner):
+        found = {row.kind: row for row in p.rows if row.name == "garbage collection"}
+        assert found["python"].calls >= 1 and found["python"].seconds > 0.09
+        assert calls(p)["hook collect", "backward"] == 1
+        assert all(row.seconds < 0.09 for row in p.rows if row.kind != "python")
+        assert p.outside + sum(row.seconds for row in p.rows) == pytest.approx(p.seconds)
+    check_nested([event for event in saved(inner, tmp_path) if event["ph"] == "X"])
+
+
+def test_collections_of_threads_that_are_not_seen_are_not_either() -> None:
+    with ad.profile(quiet=True) as p:
+        thread = threading.Thread(target=gc.collect)
+        thread.start()
+        thread.join()
+    assert p.rows == []
+
+
 # Traces.
 
 
@@ -533,6 +590,21 @@ def saved(p: ad.profile, folder: Path) -> list[dict[str, Any]]:
     p.save_trace(folder / "trace.json")
     text = (folder / "trace.json").read_text(encoding="utf-8")
     return json.loads(text, parse_constant=lambda name: pytest.fail(name))["traceEvents"]
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "message"),
+    [
+        ("none/x.json", ad.MissingFileError, "there is no such file or folder"),
+        (".", ad.FileError, "it is there, and not an ordinary file"),
+    ],
+)
+def test_a_trace_that_cannot_be_written_names_the_file(
+    tmp_path: Path, path: str, error: type[Exception], message: str
+) -> None:
+    file = tmp_path / path
+    with pytest.raises(error, match=re.escape(f"save_trace: {file}: {message}")):
+        profiled(lambda: None).save_trace(file)
 
 
 def check_nested(events: list[dict[str, Any]]) -> None:

@@ -247,6 +247,10 @@ def test_what_can_not_be_saved_is_named(path: Path) -> None:
         with pytest.raises(TypeError, match=message) as caught:
             ad.save(obj, path)
         assert isinstance(caught.value, ad.AdjointError)
+    long = 10**5000
+    for obj in ({"n": long}, {"n": [1, -long]}, {"n": {long: 1}}, {"n": {(1, long): np.ones(1)}}):
+        with pytest.raises(ad.RangeError, match=r"obj\['n'\].* is an integer of 16610 bits.*hex"):
+            ad.save(obj, path)
     loop: list[Any] = []
     loop.append(loop)
     with pytest.raises(ValueError, match="contains itself"):
@@ -379,6 +383,14 @@ def refused(path: Path, message: str = "load: ") -> None:
     with pytest.raises(ad.DamagedFileError, match=message) as caught:
         ad.load(path)
     assert str(path) in str(caught.value) and isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("image", [b"", b"PK\3\4", b"\x80\2", b"\2\0\0\0\0\0\0\0[]"], ids=repr)
+def test_errors_name_the_function_that_was_called(image: bytes, path: Path) -> None:
+    path.write_bytes(image)
+    for call in (ad.load, ad.load_metadata):
+        with pytest.raises(ad.DamagedFileError, match=f"^{call.__name__}: "):
+            call(path)
 
 
 def test_outlines_that_we_never_wrote_are_refused(foreign: Path) -> None:
@@ -553,6 +565,9 @@ def test_paths_that_are_wrong(tmp_path: Path) -> None:
         for call in (lambda p: ad.load(p), lambda p: ad.save(x, p)):
             with pytest.raises(ValueError, match=r"must end in \.safetensors or \.npz"):
                 call(tmp_path / name)
+    for call in (lambda p: ad.load(p), lambda p: ad.save(x, p), lambda p: ad.load_metadata(p)):
+        with pytest.raises(ad.ArgumentError, match="null character"):
+            call("m\0.npz")
     for wrong in (3, None, io.BytesIO()):
         with pytest.raises(TypeError, match="a path is needed"):
             ad.load(wrong)  # type: ignore[arg-type]
@@ -605,6 +620,25 @@ def test_permissions_are_those_of_an_ordinary_file_or_the_former_one(path: Path)
         assert stat.S_IMODE(path.stat().st_mode) == 0o604
     finally:
         os.umask(before)
+
+
+@pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="folders can't be opened")
+@pytest.mark.parametrize("where", ["open", "fsync"])
+def test_a_folder_may_be_closed_to_readers(
+    where: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = getattr(os, where)
+
+    def refusing(target: Any, *args: Any) -> Any:
+        is_folder = target == str(path.parent) if where == "open" else os.path.isdir(target)
+        if is_folder:
+            raise PermissionError(13, "Permission denied")
+        return former(target, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, where, refusing)
+        ad.save({"x": np.ones(1)}, path)
+    same(ad.load(path), {"x": np.ones(1)})
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links")

@@ -93,6 +93,16 @@ CASES = [
         {
             "schedulers": [
                 ("LinearLR", {"start_factor": 0.1, "total_iters": 10}),
+                ("OneCycleLR", {"max_lr": 0.1, "total_steps": 100}),
+            ],
+            "milestones": [10],
+        },
+    ),
+    Case(
+        "SequentialLR",
+        {
+            "schedulers": [
+                ("LinearLR", {"start_factor": 0.1, "total_iters": 10}),
                 ("CosineAnnealingLR", {"T_max": 30}),
                 ("StepLR", {"step_size": 4, "gamma": 0.9}),
             ],
@@ -199,6 +209,30 @@ def test_an_epoch_can_be_given_instead_of_a_state(case: Case) -> None:
     np.testing.assert_allclose(course(other, resumed, STEPS - 30), whole[30:], rtol=1e-12)
 
 
+def test_a_state_that_does_not_fit_changes_nothing() -> None:
+    scheduler, other = sequence(2), sequence(2)
+    for _ in range(3):
+        other.step()
+    before, state = scheduler.state_dict(), other.state_dict()
+    for wrong in ({"last_epoch": "x"}, {"gamma": None}, {"base_lrs": [1.0]}):
+        parts = [state["_schedulers"][0], state["_schedulers"][1] | wrong]
+        with pytest.raises(ad.AdjointError):
+            scheduler.load_state_dict(state | {"_schedulers": parts})
+    for wrong in ({"last_epoch": "x"}, {"_schedulers": []}, {"_schedulers": 3}):
+        with pytest.raises(ad.AdjointError):
+            scheduler.load_state_dict(state | wrong)
+    assert scheduler.state_dict() == before
+    scheduler.load_state_dict(state)
+    assert scheduler.state_dict() == state
+
+
+def test_settings_are_attributes_with_pytorchs_names() -> None:
+    scheduler = made("ConstantLR", factor=0.25, total_iters=3)
+    assert (scheduler.factor, scheduler.total_iters) == (0.25, 3)
+    assert scheduler.state_dict()["factor"] == 0.25
+    assert made("LinearLR", start_factor=0.25).start_factor == 0.25
+
+
 def test_states_are_plain_values() -> None:
     def is_plain(value: Any) -> bool:
         if isinstance(value, dict):
@@ -230,6 +264,31 @@ def test_a_change_by_hand_stays(case: Case, expected: list[float]) -> None:
         scheduler.step()
         found.append(optimizer.param_groups[0]["lr"])
     np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("case", "text"),
+    [
+        (
+            Case("StepLR", {"step_size": 7}),
+            "StepLR(step_size=7, gamma=0.1, last_epoch=1, last_lr=[0.4, 0.2])",
+        ),
+        (
+            Case("ExponentialLR", {"gamma": 0.95}),
+            "ExponentialLR(gamma=0.95, last_epoch=1, last_lr=[0.38, 0.19])",
+        ),
+        (Case("LambdaLR", {"lr_lambda": third}), "LambdaLR(last_epoch=1, last_lr=[0.3, 0.15])"),
+        (
+            Case("SequentialLR", {"schedulers": [("ConstantLR", {})] * 2, "milestones": [9]}),
+            "SequentialLR(milestones=[9], last_epoch=1, last_lr=[0.1333, 0.06667])",
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_schedulers_are_shown_by_settings_and_learning_rates(case: Case, text: str) -> None:
+    optimizer, scheduler = case.make(ad)
+    course(optimizer, scheduler, 1)
+    assert repr(scheduler) == text
 
 
 def test_two_schedulers_multiply() -> None:
@@ -386,7 +445,19 @@ def grown() -> None:
     scheduler.step()
 
 
+def load(name: str, *args: Any, **entries: Any) -> None:
+    scheduler = made(name, *args)
+    scheduler.load_state_dict(scheduler.state_dict() | entries)
+
+
 MISUSES = [
+    Misuse(ad.ArgumentError, lambda: load("StepLR", 1, last_epoch="x"), "last_epoch | 0 | 'x'"),
+    Misuse(ad.DTypeError, lambda: load("StepLR", 1, last_epoch=1.5), "last_epoch | integer | 1.5"),
+    Misuse(ad.ArgumentError, lambda: load("StepLR", 1, gamma=None), "gamma | 0.1 | None"),
+    Misuse(ad.ArgumentError, lambda: load("StepLR", 1, gamma=True), "gamma | 0.1 | True"),
+    Misuse(ad.ArgumentError, lambda: load("StepLR", 1, base_lrs=[1, "x"]), "base_lrs | 0.2 | 'x'"),
+    Misuse(ad.ArgumentError, lambda: load("ReduceLROnPlateau", mode=3), "mode | 'min' | 3"),
+    Misuse(ad.DTypeError, lambda: made("ReduceLROnPlateau").step(None), "a number | NoneType"),
     Misuse(ad.DTypeError, lambda: lr_scheduler.StepLR(3, 1), "StepLR | optimizer | int"),  # type: ignore[arg-type]
     Misuse(ad.ArgumentError, lambda: made("StepLR", 0), "StepLR | step_size | at least 1"),
     Misuse(ad.DTypeError, lambda: made("StepLR", 1.5), "step_size | integer | 1.5"),

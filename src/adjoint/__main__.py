@@ -7,31 +7,43 @@ from types import ModuleType
 
 import adjoint
 
-from ._commands import COMMANDS
 from ._errors import AdjointError
 
-INTERRUPTED = 130
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; the exit code: 0, 1 for a failure, 130 when interrupted. Wrong usage exits
-    with 2."""
-    parser = make_parser()
-    options = parser.parse_args(arguments)
-    if "run" not in options:
-        parser.print_help()
-        return 0
+    """Run a command; the exit code: 0, 1 for a failure, 2 for wrong usage (with which the parser
+    exits), 130 when interrupted, be it while commands are imported."""
+    name = "adjoint"
+    try:
+        parser = make_parser()
+        options = parser.parse_args(arguments)
+        if "run" not in options:
+            parser.print_help()
+            return 0
+        name = f"adjoint {options.command}"
+        return outcome(name, options)
+    except KeyboardInterrupt:
+        return told(f"{name}: interrupted", INTERRUPTED)
+
+
+def outcome(name: str, options: argparse.Namespace) -> int:
+    """The exit code of a command; what is wrong is told in a line."""
+    from ._commands.arguments import UsageError
+
     try:
         return options.run(options)
     except (AdjointError, OSError) as error:
         if isinstance(error, BrokenPipeError) or wants_traceback(options):
             raise
-        return told(f"adjoint {options.command}: {in_a_line(error)}", 1)
-    except KeyboardInterrupt:
-        return told(f"adjoint {options.command}: interrupted", INTERRUPTED)
+        code = WRONG_USAGE if isinstance(error, UsageError) else FAILED
+        return told(f"{name}: {in_a_line(error)}", code)
 
 
 def make_parser() -> argparse.ArgumentParser:
+    from ._commands import COMMANDS  # takes as long as adjoint itself: Ctrl-C may come meanwhile
+
     program = "python -m adjoint" if is_module() else "adjoint"
     anywhere = argparse.ArgumentParser(add_help=False)
     anywhere.add_argument(

@@ -13,7 +13,7 @@ from ._op import Plan, Projection
 from ._shapes import broadcasts_to
 from ._tensor import Tensor, wrap
 from .primitives.creation import full
-from .primitives.reductions import unbroadcast
+from .primitives.reductions import broadcast_to, unbroadcast
 
 
 def pullback(plan: Plan, node: Node, g: Any, create_graph: bool) -> Any:
@@ -90,13 +90,15 @@ def output_node(node: Node, position: int) -> Node | None:
 
 
 def incoming(node: Node, parts: list, create_graph: bool) -> list[Tensor]:
-    """The gradient of each output as a tensor, zeros where none arrived."""
+    """The gradient of each output as a tensor; zeros where none arrived, which take no memory."""
     tensors = [g if create_graph or g is None else wrap(g) for g in parts]
     device = next(g.device for g in tensors if g is not None)
-    return [
-        full(shape=node.shape[k], value=0, dtype=node.dtype[k], device=device) if g is None else g
-        for k, g in enumerate(tensors)
-    ]
+
+    def zeros(k: int) -> Tensor:
+        zero = full(shape=(), value=0, dtype=node.dtype[k], device=device)
+        return broadcast_to(zero, shape=node.shape[k])
+
+    return [zeros(k) if g is None else g for k, g in enumerate(tensors)]
 
 
 def check_rule_result(op: Any, position: int, out: Any) -> None:

@@ -19,6 +19,15 @@ from ._tensor import Tensor, check_callable, check_like, describe, share, wrap
 from .primitives.creation import full
 from .primitives.elementwise import add
 
+__all__ = [
+    "Gradients",
+    "backward",
+    "get_default_workers",
+    "grad",
+    "gradients",
+    "set_default_workers",
+]
+
 LeafCallback = Callable[[Tensor, Tensor], Any]
 
 # Several threads may run backward at once on graphs that share leaves.

@@ -52,6 +52,8 @@ from . import _apply
 from ._errors import ArgumentError
 from ._op import Op
 
+__all__ = ["contraction", "elementwise", "index", "movement", "other", "reduction"]
+
 
 def declare(name: str, kind: str, doc: str, options: dict[str, Any]) -> Callable[..., Any]:
     """An op's dispatcher: a plain function, with the op as its attribute `op`."""

@@ -12,6 +12,8 @@ from ._tensor import Tensor, wrap
 from .backends import widest
 from .functions.creation import asarray
 
+__all__ = ["check_grads"]
+
 
 def check_grads(
     f: Callable[..., Any],

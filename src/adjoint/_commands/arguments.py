@@ -6,6 +6,12 @@ from collections.abc import Callable
 
 import adjoint as ad
 
+from ..backends import MODULES
+
+
+class UsageError(ad.ArgumentError):
+    """A call that is wrong whatever there is on this machine."""
+
 
 def add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -27,6 +33,8 @@ def add_seed(parser: argparse.ArgumentParser, what: str, default: int | None = 0
 
 def check_device(device: str) -> None:
     """Raise unless tensors can be there."""
+    if device.partition(":")[0] not in MODULES:
+        raise UsageError(f"there is no device {device!r}; devices are {', '.join(MODULES)}")
     ad.zeros((1,), device=device)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import adjoint as ad
 
 from .._show import table
-from .arguments import add_device, add_seed, check_device, whole_number
+from .arguments import UsageError, add_device, add_seed, check_device, whole_number
 from .info import machine, versions
 from .times import in_seconds
 from .workloads import WORKLOADS, Step, Workload
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     check_device(options.device)
     libraries = {"adjoint": ad, **peer(options.peer)}
     if len(libraries) > 1 and options.device != "cpu":
-        raise ad.ArgumentError(f"--peer {options.peer} is for the CPU, not for {options.device}")
+        raise UsageError(f"--peer {options.peer} is for the CPU, not for {options.device}")
     for library in libraries.values():
         seed_of(library)(options.seed)
     results = list(measured(libraries, options.device, options.rounds))
@@ -147,7 +147,7 @@ def rate(result: Measured) -> dict[str, dict[str, float]]:
 def as_text(results: list[Measured], options: argparse.Namespace) -> str:
     names = list(results[0].rounds)
     head = ["workload", *names, *(["ratio"] if len(names) > 1 else []), "rate", "what"]
-    noise = max(result.noise() for result in results)
+    noise = max(result.noise() for result in results) if options.rounds > 1 else None
     place = f"{options.device}, {machine()['processor']}, {ad.get_num_threads()} threads"
     lines = table([head, *map(row, results)], right=range(1, len(head) - 1))
     return "\n".join([place, "", *lines, "", remark(names, noise)])
@@ -161,13 +161,15 @@ def row(result: Measured) -> list[str]:
     return [result.workload.name, *times, *ratio, *(rates or [""]), result.workload.what]
 
 
-def remark(names: list[str], noise: float) -> str:
-    """How far these numbers can be trusted."""
+def remark(names: list[str], noise: float | None) -> str:
+    """How far these numbers can be trusted; after one round `noise` is None."""
     ratio = f" A ratio below 1 says that adjoint is faster than {names[-1]}."
+    spread = "With one round nobody knows how much is noise, --rounds 5 tells it"
+    if noise is not None:
+        spread = f"A middle round took up to {noise:.0%} longer: differences below that are noise"
     text = (
-        f"Each time is the least of all rounds.{ratio if len(names) > 1 else ''} A middle round "
-        f"took up to {noise:.0%} longer: differences below that are noise, and other programs on "
-        "this machine add to it. Only numbers of the same machine, measured in turns, can be "
-        "compared."
+        f"Each time is the least of all rounds.{ratio if len(names) > 1 else ''} {spread}, and "
+        "other programs on this machine add to it. Only numbers of the same machine, measured in "
+        "turns, can be compared."
     )
     return textwrap.fill(text, 100)

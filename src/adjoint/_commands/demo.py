@@ -3,12 +3,12 @@
 import argparse
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import adjoint as ad
 
-from .arguments import add_device, add_seed, check_device, positive, whole_number
+from .arguments import UsageError, add_device, add_seed, check_device, positive, whole_number
 from .interruption import Interruption
 from .plot import training_plot
 from .progress import Progress
@@ -78,6 +78,10 @@ def run(options: argparse.Namespace) -> int:
     file = options.out / "checkpoint.npz"
     with Interruption() as interruption:
         training = begun(options, file)
+        if training.finished:
+            print(reminder(training, file), file=sys.stderr)
+            report(training, options, again=False)
+            return 0
         options.out.mkdir(parents=True, exist_ok=True)
         training.save(file)
         print(introduction(training), file=sys.stderr, flush=True)
@@ -85,9 +89,7 @@ def run(options: argparse.Namespace) -> int:
             training.save(file)
             print(farewell(training, file), file=sys.stderr)
             return INTERRUPTED
-        print(result(training))
-        for written in write(training, options):
-            print(f"wrote {written}")
+        report(training, options)
     return 0
 
 
@@ -96,7 +98,7 @@ def check_weights(file: Path | None) -> None:
     if file is None or file.suffix == ".npz":
         return
     if file.suffix != ".safetensors":
-        raise ad.ArgumentError(f"--weights {file}: it must end in .npz or .safetensors")
+        raise UsageError(f"--weights {file}: it must end in .npz or .safetensors")
     if importlib.util.find_spec("safetensors") is None:
         raise ad.ArgumentError(
             f"--weights {file}: the package safetensors is needed: run `pip install "
@@ -162,6 +164,22 @@ def farewell(training: Training, file: Path) -> str:
     )
 
 
+def reminder(training: Training, file: Path) -> str:
+    return (
+        f"finished: the training in {file.parent} has all its {training.settings.epochs} epochs; "
+        "without --resume another one starts, in another --out if this one is to be kept"
+    )
+
+
+def report(training: Training, options: argparse.Namespace, again: bool = True) -> None:
+    """Print the result, and write files; without `again` what was asked for or isn't there."""
+    print(result(training))
+    for file, write in files(training, options).items():
+        if again or file == options.weights or not file.exists():
+            write(file)
+            print(f"wrote {file}")
+
+
 def result(training: Training) -> str:
     last = training.history[-1]
     return "\n".join(
@@ -173,17 +191,22 @@ def result(training: Training) -> str:
     )
 
 
-def write(training: Training, options: argparse.Namespace) -> Iterator[Path]:
-    """Write weights and pictures; what was written."""
-    weights = options.weights or options.out / "weights.npz"
-    weights.parent.mkdir(parents=True, exist_ok=True)
-    ad.save(training.model.state_dict(), weights)
-    yield weights
-    losses, test_losses, accuracies = zip(*training.history, strict=True)
-    pictures = {
-        "training.svg": training_plot(losses, test_losses, accuracies),
-        "graph.svg": training.graph(),
+def files(training: Training, options: argparse.Namespace) -> dict[Path, Callable[[Path], None]]:
+    """What is written where: weights and pictures."""
+
+    def weights(file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        ad.save(training.model.state_dict(), file)
+
+    def plot(file: Path) -> None:
+        losses, test_losses, accuracies = zip(*training.history, strict=True)
+        file.write_text(training_plot(losses, test_losses, accuracies), encoding="utf-8")
+
+    def graph(file: Path) -> None:
+        file.write_text(training.graph(), encoding="utf-8")
+
+    return {
+        options.weights or options.out / "weights.npz": weights,
+        options.out / "training.svg": plot,
+        options.out / "graph.svg": graph,
     }
-    for name, text in pictures.items():
-        (options.out / name).write_text(text, encoding="utf-8")
-        yield options.out / name

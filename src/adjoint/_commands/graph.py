@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import adjoint as ad
 
 from .._graphs.recorded import Recorded, counted
-from .arguments import add_device, add_seed, check_device
+from .arguments import UsageError, add_device, add_seed, check_device
 from .imports import found_name, imported
 
 NAME = "graph"
@@ -98,6 +98,7 @@ def sizes(text: str) -> tuple[int, ...]:
 
 def run(options: argparse.Namespace) -> int:
     check_device(options.device)
+    form = options.format or format_of(options.out)
     ad.set_default_device(options.device)
     ad.random.seed(options.seed)
     module = imported(options.target)
@@ -105,15 +106,28 @@ def run(options: argparse.Namespace) -> int:
     inputs = [made(x, options.zeros, needs_grad(function)) for x in options.inputs]
     out = called(options.target, function, inputs, options.inputs)
     recorded = ad.graph(out, names=names(module, function, inputs))
-    write(recorded, options.format or FORMATS.get(suffix(options.out), "text"), options.out)
+    write(recorded, form, options.out)
     return 0
+
+
+def format_of(file: Path | None) -> str:
+    """What the file's suffix says; text without one."""
+    suffix = file.suffix.lower() if file else ""
+    if suffix and suffix not in FORMATS:
+        raise UsageError(
+            f"--out {file}: {', '.join(FORMATS)} say the format, {suffix} doesn't; name such a "
+            "file, or give --format"
+        )
+    return FORMATS.get(suffix, "text")
 
 
 def as_function(target: str, found: Any) -> Callable[..., Any]:
     """A function or module as it is; a class of modules gives one of its objects."""
     if not callable(found):
+        kind = type(found).__name__
+        article = "an" if kind[0] in "aeiouAEIOU" else "a"
         raise ad.ArgumentError(
-            f"{target} is a {type(found).__name__}; a function or an nn.Module is needed"
+            f"{target} is {article} {kind}; a function or an nn.Module is needed"
         )
     function: Callable[..., Any] = found
     if not isinstance(found, type):
@@ -198,10 +212,6 @@ def names(
     signature = signature_of(function)
     parameters = list(signature.parameters) if signature else []
     return found | dict(zip(parameters, inputs, strict=False))
-
-
-def suffix(file: Path | None) -> str:
-    return file.suffix.lower() if file else ""
 
 
 def write(recorded: Recorded, form: str, file: Path | None) -> None:

@@ -11,14 +11,14 @@ from typing import Any
 
 import adjoint as ad
 
+from .arguments import UsageError
+
 
 def imported(target: str) -> ModuleType:
     """The module of package.module:name or path.py:name, imported."""
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:
-        raise ad.ArgumentError(
-            f"{target!r} is no MODULE:NAME; write package.module:name or path.py:name"
-        )
+        raise UsageError(f"{target!r} is no MODULE:NAME; write package.module:name or path.py:name")
     try:
         return from_file(Path(place)) if place.endswith(".py") else from_name(place)
     except ad.ArgumentError:

@@ -31,18 +31,21 @@ class Progress:
         """Write over the last line."""
         self.drawn = time.monotonic()
         width = shutil.get_terminal_size().columns - 1
-        facts = [told(loss, accuracy), f"{self.left(done)} left"]
-        self.stream.write(ERASE + self.line(self.title(epoch), done, facts, width))
+        texts = [self.title(epoch), *told(loss, accuracy)]
+        self.stream.write(ERASE + self.line(texts, done, width))
         self.stream.flush()
 
-    def line(self, title: str, done: int, facts: list[str], width: int) -> str:
-        """Title, bar and facts; in a narrow terminal without the last of them."""
-        texts = [title, *facts]
+    def line(self, texts: list[str], done: int, width: int) -> str:
+        """Title, bar, facts and the time left. What a narrow terminal has no room for goes: first
+        the time left, then the bar, then the last of the facts."""
+        for shown in ([*texts, f"{self.left(done)} left"], texts):
+            room = width - len("  ".join(shown)) - 2
+            if room >= NARROWEST:
+                bar = self.bar(done / self.steps, min(room, WIDEST))
+                return "  ".join([shown[0], bar, *shown[1:]])
         while len(texts) > 1 and len("  ".join(texts)) > width:
-            texts.pop()
-        room = min(width - len("  ".join(texts)) - 2, WIDEST)
-        bar = [self.bar(done / self.steps, room)] if room >= NARROWEST else []
-        return "  ".join([texts[0][:width], *bar, *texts[1:]])
+            texts = texts[:-1]
+        return "  ".join(texts)[:width]
 
     def bar(self, share: float, width: int) -> str:
         full, empty = ("━", "─") if can_show(self.stream, "━─") else ("#", ".")
@@ -60,7 +63,8 @@ class Progress:
         if self.live:
             self.draw(done, epoch, loss, accuracy)
         else:
-            print(f"{self.title(epoch)}  {told(loss, accuracy)}", file=self.stream, flush=True)
+            texts = [self.title(epoch), *told(loss, accuracy)]
+            print("  ".join(texts), file=self.stream, flush=True)
 
     def title(self, epoch: int) -> str:
         return f"epoch {epoch:{len(str(self.epochs))}}/{self.epochs}"
@@ -71,8 +75,8 @@ class Progress:
             print(file=self.stream, flush=True)
 
 
-def told(loss: float, accuracy: float | None) -> str:
-    return f"loss {loss:.4f}" + (f"  accuracy {accuracy:.1%}" if accuracy is not None else "")
+def told(loss: float, accuracy: float | None) -> list[str]:
+    return [f"loss {loss:.4f}", *([] if accuracy is None else [f"accuracy {accuracy:.1%}"])]
 
 
 def can_show(stream: TextIO, text: str) -> bool:

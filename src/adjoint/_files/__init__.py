@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import AdjointError, ArgumentError, DamagedFileError, DTypeError
+from .._errors import AdjointError, ArgumentError, DTypeError
 from .._tensor import Tensor
 from ..functions.creation import asarray
 from . import npz, safetensors
-from .errors import named
+from .errors import Source, named
 from .outline import is_texts, put_together, taken_apart
 from .replacing import replacing
 
@@ -35,13 +35,13 @@ def save(obj: Any, path: str | os.PathLike[str], metadata: dict[str, str] | None
     {'weights': {'w': tensor([1., 1.])}, 'epoch': 3}
     >>> folder.cleanup()
     """
-    path = as_path("save", path)
-    form = format_of("save", path)
+    source = source_of("save", path)
+    form = format_of(source)
     if metadata is not None and not is_texts(metadata):
         raise DTypeError(f"save: metadata is a dict of str to str, got {metadata!r}")
     contents = taken_apart(obj, dict(metadata or {}))
-    with replacing("save", path) as file:
-        form.write(file, path, contents)
+    with replacing(source) as file:
+        form.write(file, source, contents)
 
 
 def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
@@ -60,13 +60,13 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
     tensor([1., 2.])
     >>> folder.cleanup()
     """
-    path = as_path("load", path)
-    form = format_of("load", path)
-    with named("load", path), open(path, "rb") as file:
-        contents = form.read(file, path)
+    source = source_of("load", path)
+    form = format_of(source)
+    with named(source), open(source.path, "rb") as file:
+        contents = form.read(file, source)
     arrays = contents.arrays
-    tensors = {name: placed(path, name, arrays[name], device or "cpu") for name in arrays}
-    return put_together(path, contents.outline, tensors)
+    tensors = {name: placed(source, name, arrays[name], device or "cpu") for name in arrays}
+    return put_together(source, contents.outline, tensors)
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -79,22 +79,26 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     {'licence': 'MIT'}
     >>> folder.cleanup()
     """
-    path = as_path("load_metadata", path)
-    form = format_of("load_metadata", path)
-    with named("load_metadata", path), open(path, "rb") as file:
-        return form.read_metadata(file, path)
+    source = source_of("load_metadata", path)
+    form = format_of(source)
+    with named(source), open(source.path, "rb") as file:
+        return form.read_metadata(file, source)
 
 
-def as_path(function: str, path: Any) -> str:
+def source_of(function: str, path: Any) -> Source:
     try:
-        return os.fsdecode(path)
+        text = os.fsdecode(path)
     except TypeError:
         raise DTypeError(
             f"{function}: a path is needed, as a str or a pathlib.Path, got {type(path).__name__}"
         ) from None
+    if "\0" in text:
+        raise ArgumentError(f"{function}: {text!r} has a null character, which no path can have")
+    return Source(function, text)
 
 
-def format_of(function: str, path: str) -> Any:
+def format_of(source: Source) -> Any:
+    function, path = source
     suffix = os.path.splitext(path)[1].lower()
     if suffix in FORMATS:
         return FORMATS[suffix]
@@ -105,12 +109,12 @@ def format_of(function: str, path: str) -> Any:
     )
 
 
-def placed(path: str, name: str, array: np.ndarray, device: str) -> Tensor:
+def placed(source: Source, name: str, array: np.ndarray, device: str) -> Tensor:
     """A tensor on a device. What can't be is an error that says which one it is."""
     if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
-        raise DamagedFileError(f"load: {path} is damaged: {name!r} isn't only True and False")
+        raise source.damaged(f"{name!r} isn't only True and False")
     try:
         return asarray(array, device=device)
     except AdjointError as error:
-        error.add_note(f"load: {path}: this is about {name!r}")
+        error.add_note(f"{source}: this is about {name!r}")
         raise

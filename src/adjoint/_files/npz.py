@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .._errors import DamagedFileError
+from .errors import Source
 from .outline import Contents, from_json, is_texts, plain_outline, to_json
 
 OUTLINE = "adjoint.json"
@@ -37,7 +38,7 @@ REFUSALS = (
 )
 
 
-def write(file: BinaryIO, path: str, contents: Contents) -> None:
+def write(file: BinaryIO, source: Source, contents: Contents) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in contents.arrays.items():
             with archive.open(zipfile.ZipInfo(name + SUFFIX), "w", force_zip64=True) as entry:
@@ -47,65 +48,65 @@ def write(file: BinaryIO, path: str, contents: Contents) -> None:
             archive.writestr(zipfile.ZipInfo(OUTLINE), to_json(own))
 
 
-def read(file: BinaryIO, path: str) -> Contents:
-    with opened(file, path) as archive:
+def read(file: BinaryIO, source: Source) -> Contents:
+    with opened(file, source) as archive:
         infos = {info.filename: info for info in archive.infolist()}
-        own = own_part(archive, infos, path)
+        own = own_part(archive, infos, source)
         arrays = {
-            name.removesuffix(SUFFIX): array_of(path, name, entry(archive, info, path))
+            name.removesuffix(SUFFIX): array_of(source, name, entry(archive, info, source))
             for name, info in infos.items()
             if name != OUTLINE
         }
     return Contents(arrays, own["tree"] if own else plain_outline(arrays), own.get("metadata", {}))
 
 
-def read_metadata(file: BinaryIO, path: str) -> dict[str, str]:
-    with opened(file, path) as archive:
+def read_metadata(file: BinaryIO, source: Source) -> dict[str, str]:
+    with opened(file, source) as archive:
         infos = {info.filename: info for info in archive.infolist()}
-        return own_part(archive, infos, path).get("metadata", {})
+        return own_part(archive, infos, source).get("metadata", {})
 
 
-def opened(file: BinaryIO, path: str) -> zipfile.ZipFile:
+def opened(file: BinaryIO, source: Source) -> zipfile.ZipFile:
     """The archive, after a look at what its directory says."""
     size = os.fstat(file.fileno()).st_size
     try:
         archive = zipfile.ZipFile(file)
     except REFUSALS as error:
-        raise damaged(path, f"not a whole .npz archive: {error}") from None
+        raise source.damaged(f"not a whole .npz archive: {error}") from None
     infos = archive.infolist()
     names = {info.filename for info in infos}
     if any(name.rpartition("/")[2] == PYTORCH for name in names):
         raise DamagedFileError(
-            f"load: {path} isn't an .npz file, but PyTorch's; {conversion(path)}"
+            f"{source} isn't an .npz file, but PyTorch's; {conversion(source.path)}"
         )
     file.seek(max(size - END - len(archive.comment), 0))
     if file.read(END)[10:12] != min(len(infos), 0xFFFF).to_bytes(2, "little"):
-        raise damaged(path, "its directory isn't whole")
+        raise source.damaged("its directory isn't whole")
     if len(names) < len(infos):
-        raise damaged(path, "several entries have one name")
+        raise source.damaged("several entries have one name")
     if any(info.compress_type not in COMPRESSIONS for info in infos):
-        raise damaged(path, "entries are compressed in a way that NumPy doesn't use")
+        raise source.damaged("entries are compressed in a way that NumPy doesn't use")
     if sum(info.compress_size for info in infos) > size:
-        raise damaged(path, "its entries overlap")
+        raise source.damaged("its entries overlap")
     return archive
 
 
 def own_part(
-    archive: zipfile.ZipFile, infos: dict[str, zipfile.ZipInfo], path: str
+    archive: zipfile.ZipFile, infos: dict[str, zipfile.ZipInfo], source: Source
 ) -> dict[str, Any]:
     """The outline and the metadata, if they are there."""
     if OUTLINE not in infos:
         return {}
-    own = from_json(path, entry(archive, infos[OUTLINE], path).tobytes())
+    own = from_json(source, entry(archive, infos[OUTLINE], source).tobytes())
     if not isinstance(own, dict) or "tree" not in own or not is_texts(own.get("metadata")):
-        raise damaged(path, f"{OUTLINE} isn't as adjoint writes it")
+        raise source.damaged(f"{OUTLINE} isn't as adjoint writes it")
     return own
 
 
-def entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> np.ndarray:
+def entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: Source) -> np.ndarray:
     """The bytes of an entry, which has the length and the checksum that the directory says."""
     if info.file_size > EXPANSION * (info.compress_size + 1):
-        raise damaged(path, f"{info.filename!r} can't be as long as it says")
+        raise source.damaged(f"{info.filename!r} can't be as long as it says")
     out = np.empty(info.file_size, np.uint8)
     filled = 0
     try:
@@ -114,31 +115,31 @@ def entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> np.ndar
                 out[filled : filled + len(chunk)] = np.frombuffer(chunk, np.uint8)
                 filled += len(chunk)
     except REFUSALS as error:
-        raise damaged(path, f"{info.filename!r}: {error}") from None
+        raise source.damaged(f"{info.filename!r}: {error}") from None
     if filled < info.file_size:
-        raise damaged(path, f"{info.filename!r} is cut short")
+        raise source.damaged(f"{info.filename!r} is cut short")
     return out
 
 
-def array_of(path: str, name: str, data: np.ndarray) -> np.ndarray:
+def array_of(source: Source, name: str, data: np.ndarray) -> np.ndarray:
     """The array in an entry; it stays where it was read to."""
     if not name.endswith(SUFFIX):
-        raise damaged(path, f"{name!r} isn't an array")
-    shape, is_fortran, dtype, start = array_header(path, name, data)
+        raise source.damaged(f"{name!r} isn't an array")
+    shape, is_fortran, dtype, start = array_header(source, name, data)
     if dtype.hasobject:
         raise DamagedFileError(
-            f"load: {path}: {name!r} holds Python objects, as a pickle, which could run any code; "
+            f"{source}: {name!r} holds Python objects, as a pickle, which could run any code; "
             "save it as numbers"
         )
     expected = dtype.itemsize * math.prod(shape)
     if len(data) - start != expected or min(shape, default=0) < 0:
-        raise damaged(path, f"{name!r} has {len(data) - start} bytes, not {expected}")
+        raise source.damaged(f"{name!r} has {len(data) - start} bytes, not {expected}")
     flat = data[start:].view(dtype)
     array = flat.reshape(shape[::-1]).T if is_fortran else flat.reshape(shape)
     return np.require(array, requirements="A")
 
 
-def array_header(path: str, name: str, data: np.ndarray) -> tuple[tuple, bool, np.dtype, int]:
+def array_header(source: Source, name: str, data: np.ndarray) -> tuple[tuple, bool, np.dtype, int]:
     """The shape, whether the first axis is the fastest, the dtype, and where the values begin."""
     stream = io.BytesIO(data[: 1 << 17].tobytes())
     form = np.lib.format
@@ -148,7 +149,7 @@ def array_header(path: str, name: str, data: np.ndarray) -> tuple[tuple, bool, n
             warnings.simplefilter("error")  # of a header that Python 2 wrote, or nobody
             return *readers[form.read_magic(stream)](stream), stream.tell()
     except (ValueError, KeyError, TypeError, SyntaxError, RecursionError, UserWarning) as error:
-        raise damaged(path, f"{name!r} has no header of an array: {error}") from None
+        raise source.damaged(f"{name!r} has no header of an array: {error}") from None
 
 
 def conversion(path: str) -> str:
@@ -158,7 +159,3 @@ def conversion(path: str) -> str:
         "safetensors.torch.save_file("
         f"torch.load({path!r}, weights_only=True), {os.path.splitext(path)[0]!r} + '.safetensors')"
     )
-
-
-def damaged(path: str, why: str) -> DamagedFileError:
-    return DamagedFileError(f"load: {path} is damaged: {why}")

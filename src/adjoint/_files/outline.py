@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._dtypes import canonical
-from .._errors import ArgumentError, DamagedFileError, DTypeError
+from .._errors import ArgumentError, DTypeError, RangeError
 from .._tensor import Tensor
+from .errors import Source
 
+SHORT = 2000  # bits of an integer that has digits, whatever the limit is set to
 RESERVED = "__metadata__"  # a name that no tensor can have in a safetensors file
 
 
@@ -62,6 +64,11 @@ def outlined(x: Any, path: tuple, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def scalar_outline(x: Any, path: tuple) -> Any:
+    if type(x) is int and not has_digits(x):
+        raise RangeError(
+            f"save: {where(path)} is an integer of {x.bit_length()} bits, more than Python writes "
+            "in digits; save hex(x)"
+        )
     if x is None or type(x) in (bool, int, str):
         return x
     if type(x) is float:
@@ -100,29 +107,44 @@ def new_name(path: tuple, arrays: dict[str, np.ndarray]) -> str:
 
 
 def where(path: tuple) -> str:
-    return "obj" + "".join(f"[{key!r}]" for key in path)
+    return "obj" + "".join(f"[{label(key)}]" for key in path)
+
+
+def label(key: Any) -> str:
+    try:
+        return repr(key)
+    except ValueError:  # an integer without digits is in it
+        return "..."
+
+
+def has_digits(x: int) -> bool:
+    """Whether Python writes an integer in digits, of which there is a limit."""
+    try:
+        return x.bit_length() < SHORT or bool(str(x))
+    except ValueError:
+        return False
 
 
 def to_json(value: Any) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
-def from_json(path: str, text: bytes | str) -> Any:
+def from_json(source: Source, text: bytes | str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DamagedFileError(f"load: {path} is damaged: its header isn't JSON: {error}") from None
+        raise source.damaged(f"its header isn't JSON: {error}") from None
 
 
-def put_together(path: str, outline: Any, tensors: dict[str, Tensor]) -> Any:
+def put_together(source: Source, outline: Any, tensors: dict[str, Tensor]) -> Any:
     """What `taken_apart` was given, with tensors for its arrays."""
     left = dict(tensors)
     try:
         tree = rebuilt(outline, left)
     except (KeyError, TypeError, ValueError, RecursionError):
-        raise DamagedFileError(f"load: {path} is damaged: its outline is wrong") from None
+        raise source.damaged("its outline is wrong") from None
     if left:
-        raise DamagedFileError(f"load: {path} is damaged: {sorted(left)} aren't in its outline")
+        raise source.damaged(f"{sorted(left)} aren't in its outline")
     return tree
 
 

@@ -8,19 +8,19 @@ from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from .._errors import FileError
-from .errors import named
+from .errors import Source, named
 
 
 @contextmanager
-def replacing(function: str, path: str) -> Iterator[BinaryIO]:
+def replacing(source: Source) -> Iterator[BinaryIO]:
     """A file to write to, which takes its place in one step when all is written and on the disk.
 
     Whoever opens the path meanwhile, or after a crash, finds the former file, or none.
     """
-    with named(function, path):
-        path = os.path.realpath(path)
+    with named(source):
+        path = os.path.realpath(source.path)
         if os.path.exists(path) and not os.path.isfile(path):
-            raise FileError(f"{function}: {path}: it is there, and not an ordinary file")
+            raise FileError(f"{source.function}: {path}: it is there, and not an ordinary file")
         folder = os.path.dirname(path)
         temporary = os.path.join(folder, f".adjoint-{secrets.token_hex(8)}.tmp")
         try:
@@ -47,9 +47,9 @@ def sync_folder(folder: str) -> None:
     """Have the new name on the disk too, where folders can be opened."""
     if not hasattr(os, "O_DIRECTORY"):
         return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with suppress(OSError):  # some file systems can't
+    with suppress(OSError):  # it may be closed to readers, and some file systems can't
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,8 +1,8 @@
 """`ad.profile`: where the time of a program goes.
 
 Ops, rules and the rest of the engine note spans of time (`_timing`) while a profile is on. `rows`
-adds them up, `session` is what users see, `chrome` writes them for trace viewers, and `launches`
-has what GPUs' own clocks say.
+adds them up, `session` is what users see, `chrome` writes them for trace viewers, `launches` has
+what GPUs' own clocks say, and `garbage` Python's collections.
 """
 
 from .session import profile

@@ -5,14 +5,17 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import backends
 from .._errors import ArgumentError
+from .._files import source_of
+from .._files.replacing import replacing
 from .._modes import mode
 from .._show import show_bytes, table
 from .._timing import Log, Shared, clock, region, set_logs
 from . import chrome
+from .garbage import Collections
 from .rows import Placed, Row, busy, placed, regions, rows
 
 ORDERS: dict[str, Callable[[Row], Any]] = {
@@ -22,6 +25,7 @@ ORDERS: dict[str, Callable[[Row], Any]] = {
     "name": lambda row: (row.name, row.kind),
 }
 LONGEST_TABLE = 30
+ELSEWHERE = {"export_chrome_trace": "p.save_trace(path)", "key_averages": "p.table()"}
 COLUMNS = ("calls", "time", "each", "share")
 
 
@@ -47,10 +51,16 @@ class profile:
     def __init__(self, *, quiet: bool = False, gpu_times: bool = True) -> None:
         self._quiet, self._gpu_times = quiet, gpu_times
         self._log: Log | None = None
-        self._gpus = ExitStack()
+        self._observers = ExitStack()  # of GPUs, and of garbage collections
         self._met: set[type] = set()
         self._meeting = threading.Lock()
         self._runs: list[Any] = []
+
+    if not TYPE_CHECKING:  # else every name would be right
+
+        def __getattr__(self, name: str) -> Any:
+            hint = f"; here it is {ELSEWHERE[name]}" if name in ELSEWHERE else ""
+            raise AttributeError(f"a profile has no attribute {name!r}{hint}", name=name)
 
     def __enter__(self) -> "profile":
         if self._log is not None:
@@ -59,8 +69,9 @@ class profile:
         try:
             for arrays in list(backends.LOADED):
                 self._meet(arrays)
+            self._observers.enter_context(Collections(self._log))
         except BaseException:
-            self._gpus.close()
+            self._observers.close()
             raise
         set_logs((*mode.logs, self._log))
         self._log.start = clock()
@@ -71,7 +82,7 @@ class profile:
         with self._meeting:
             self._gpu_times = False  # threads that go on bring no more of them
         try:
-            self._gpus.close()
+            self._observers.close()
         finally:
             log.end = clock()
             set_logs(tuple(x for x in mode.logs if x is not log))
@@ -88,7 +99,7 @@ class profile:
                 from .launches import Launches
 
                 self._met.add(arrays)
-                self._gpus.enter_context(Launches(gpu, self._runs))
+                self._observers.enter_context(Launches(gpu, self._runs))
 
     def in_this_thread(self) -> Shared:
         """For a `with` block in another thread: what is computed there is timed too.
@@ -180,9 +191,10 @@ class profile:
         >>> events[-1]["name"], events[-1]["args"]
         ('exp', {'inputs': ['float32[3]'], 'bytes': 12})
         """
+        source = source_of("save_trace", path)
         text = json.dumps(chrome.trace(self._begun(), self._placed(), list(self._runs)))
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        with replacing(source) as file:
+            file.write(text.encode())
 
     def _placed(self) -> list[Placed]:
         return placed(list(self._begun().spans))

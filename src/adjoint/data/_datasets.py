@@ -36,6 +36,9 @@ class Dataset(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return (self[k] for k in range(len(self)))  # type: ignore[arg-type]
 
+    def __repr__(self) -> str:
+        return counted(self)
+
     def __add__(self, other: "Dataset[T]") -> "ConcatDataset[T]":
         return ConcatDataset([self, other])
 
@@ -55,6 +58,9 @@ class IterableDataset(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__")
+
+    def __repr__(self) -> str:
+        return counted(self)
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
@@ -98,6 +104,9 @@ class Subset(Dataset[T]):
         self.dataset = dataset
         self.indices = indices
 
+    def __repr__(self) -> str:
+        return f"{counted(self)[:-1]} of {described(self.dataset)})"
+
     def __len__(self) -> int:
         return len(self.indices)
 
@@ -138,6 +147,20 @@ class ConcatDataset(Dataset[T]):
         k %= len(self)
         which = bisect.bisect_right(self.ends, k)
         return self.datasets[which][k - (self.ends[which - 1] if which else 0)]
+
+
+def described(dataset: Any) -> str:
+    """A dataset of anyone's, short: a list doesn't show what is in it."""
+    return repr(dataset) if isinstance(dataset, Dataset | IterableDataset) else counted(dataset)
+
+
+def counted(dataset: Any) -> str:
+    """Its kind, and how many samples it has if that is known."""
+    name = type(dataset).__name__
+    if not hasattr(dataset, "__len__"):
+        return f"{name}()"
+    count = len(dataset)
+    return f"{name}({count} {'sample' if count == 1 else 'samples'})"
 
 
 def samples(dataset: Any, indices: list[int]) -> Any:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .. import backends
-from .._errors import ArgumentError, DTypeError, KeywordError
+from .._errors import AdjointError, ArgumentError, DTypeError, KeywordError
 from .._replay import drawing
-from ..functions._arguments import as_integer
+from ..functions._arguments import as_count
 from ..random import Generator as RandomGenerator
 from ._collate import default_collate, default_convert, moved
-from ._datasets import IterableDataset, samples
+from ._datasets import IterableDataset, described, samples
 from ._samplers import BatchSampler, RandomSampler, SequentialSampler
 from ._seeds import Draws, chosen_seed
 from ._workers import Line
@@ -45,6 +45,8 @@ class DataLoader:
     3
     >>> for x, y in loader:
     ...     assert ad.all(x == y * 10)
+    >>> loader
+    DataLoader(dataset=TensorDataset(5 samples), batch_size=2, shuffle=True)
     """
 
     def __init__(
@@ -66,10 +68,10 @@ class DataLoader:
     ) -> None:
         if unknown:
             reject(unknown)
-        self.is_stream = is_stream(dataset)
+        self._is_stream = is_stream(dataset)
         if batch_sampler is not None:
             check_alone(batch_size == 1 and not (shuffle or drop_last) and sampler is None)
-        check_order(self.is_stream, shuffle, sampler, batch_sampler)
+        check_order(self._is_stream, shuffle, sampler, batch_sampler)
         if batch_size is None and drop_last:
             raise ArgumentError("DataLoader: drop_last needs batches, batch_size is None")
         if not callable(collate_fn) and collate_fn is not None:
@@ -79,21 +81,36 @@ class DataLoader:
         self.dataset = dataset
         self.batch_size = batch_size if batch_sampler is None else None
         self.drop_last = drop_last
-        self.num_workers = at_least("num_workers", num_workers, 0)
-        self.prefetch_factor = at_least("prefetch_factor", prefetch_factor, 1)
+        self.num_workers = as_count("DataLoader", "num_workers", num_workers, 0)
+        self.prefetch_factor = as_count("DataLoader", "prefetch_factor", prefetch_factor)
         self.device = device
         self.seed = chosen_seed("DataLoader", seed, generator)
         self.epoch = 0
+        self._shuffle, self._given = shuffle, {"sampler": sampler, "batch_sampler": batch_sampler}
         given = sampler is not None or batch_sampler is not None
-        self.sampler: Any = sampler if given else self.default_sampler(shuffle)
+        self.sampler: Any = sampler if given else self._default_sampler(shuffle)
         if batch_sampler is None and batch_size is not None:
             batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
         self.batch_sampler = batch_sampler
         default = default_convert if batch_sampler is None else default_collate
         self.collate_fn = default if collate_fn is None else collate_fn
 
-    def default_sampler(self, shuffle: bool) -> Any:
-        if self.is_stream:
+    def __repr__(self) -> str:
+        settings = {
+            "dataset": described(self.dataset),
+            "batch_size": str(self.batch_size),
+            **{name: f"<{type(x).__name__}>" for name, x in self._given.items() if x is not None},
+            "shuffle": self._shuffle,
+            "drop_last": self.drop_last,
+            "num_workers": self.num_workers,
+            "device": self.device and repr(self.device),
+        }
+        if "batch_sampler" in settings:
+            del settings["batch_size"]
+        return f"DataLoader({', '.join(f'{k}={x}' for k, x in settings.items() if x)})"
+
+    def _default_sampler(self, shuffle: bool) -> Any:
+        if self._is_stream:
             return self.dataset
         if not hasattr(self.dataset, "__len__"):
             kind = type(self.dataset).__name__
@@ -122,7 +139,7 @@ class DataLoader:
         >>> ad.all(next(iter(loader)) == second)
         tensor(True)
         """
-        self.epoch = at_least("epoch", epoch, 0)
+        self.epoch = as_count("DataLoader", "epoch", epoch, 0)
 
     def state_dict(self) -> dict[str, int]:
         """The seed, and which epoch comes next: another loader can go on from there.
@@ -142,7 +159,8 @@ class DataLoader:
                 f"DataLoader.load_state_dict: a dict with seed and epoch is needed, got "
                 f"{state_dict!r}"
             )
-        seed = chosen_seed("DataLoader", at_least("seed", state_dict["seed"], 0), None)
+        seed = as_count("DataLoader", "seed", state_dict["seed"], 0)
+        seed = chosen_seed("DataLoader", seed, None)
         self.set_epoch(state_dict["epoch"])
         self.seed = seed
 
@@ -192,17 +210,20 @@ class Epoch:
 
     def made(self, task: Task) -> Any:
         """The batch; an error in it says which one it is."""
+        of = "" if self.loader._is_stream else f", of the samples {task.what}"
+        where = f"batch {task.number}{of}"
         try:
             with drawing(task.draws):
                 return self.collated(task.what)
+        except StopIteration as error:
+            raise StrayStopError(where) from error
         except Exception as error:
-            of = "" if self.loader.is_stream else f", of the samples {task.what}"
-            error.add_note(f"DataLoader: this was in batch {task.number}{of}")
+            error.add_note(f"DataLoader: this was in {where}")
             raise
 
     def collated(self, what: Any) -> Any:
         loader, collate = self.loader, self.loader.collate_fn
-        if loader.is_stream:
+        if loader._is_stream:
             return collate(what)
         if loader.batch_sampler is None:
             return collate(self.sample(what))
@@ -215,9 +236,21 @@ class Epoch:
             raise ClosedError
         try:
             return self.loader.dataset[index]
+        except StopIteration as error:
+            raise StrayStopError(f"dataset[{index!r}]") from error
         except Exception as error:
             error.add_note(f"DataLoader: this was in dataset[{index!r}]")
             raise
+
+
+class StrayStopError(AdjointError, RuntimeError):
+    """A StopIteration that nobody meant for the loop over the batches."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            f"DataLoader: {where} raised StopIteration, as next() does at the end of an iterator; "
+            "that would end the epoch: give next() a default, or catch it"
+        )
 
 
 class ClosedError(Exception):
@@ -261,13 +294,6 @@ def check_alone(alone: bool) -> None:
             "DataLoader: batch_sampler says which samples are in which batch; leave batch_size, "
             "shuffle, sampler and drop_last out"
         )
-
-
-def at_least(name: str, value: Any, least: int) -> int:
-    number = as_integer("DataLoader", name, value)
-    if number < least:
-        raise ArgumentError(f"DataLoader: {name} is at least {least}, got {number}")
-    return number
 
 
 def reject(unknown: dict[str, Any]) -> None:

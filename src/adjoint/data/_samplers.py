@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .._errors import ArgumentError, DTypeError
-from ..functions._arguments import as_integer
+from ..functions._arguments import as_count
 from ..random import Generator
 from ._seeds import chosen_generator
 
@@ -65,8 +65,8 @@ class RandomSampler(Sampler):
         generator: Generator | None = None,
     ) -> None:
         chosen_generator("RandomSampler", None, generator)
-        if num_samples is not None and as_integer("RandomSampler", "num_samples", num_samples) < 0:
-            raise ArgumentError(f"RandomSampler: num_samples={num_samples} must not be negative")
+        if num_samples is not None:
+            as_count("RandomSampler", "num_samples", num_samples, 0)
         self.data_source = data_source
         self.replacement = replacement
         self.num_samples = num_samples
@@ -97,12 +97,10 @@ class BatchSampler(Sampler):
     """
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool = False) -> None:
-        if isinstance(batch_size, bool) or as_integer("BatchSampler", "batch_size", batch_size) < 1:
-            raise ArgumentError(f"BatchSampler: batch_size is at least 1, got {batch_size!r}")
+        self.batch_size = as_count("BatchSampler", "batch_size", batch_size)
         if not isinstance(sampler, Iterable):
             raise DTypeError(f"BatchSampler: {type(sampler).__name__} can't be iterated over")
         self.sampler = sampler
-        self.batch_size = batch_size
         self.drop_last = drop_last
 
     def __iter__(self) -> Iterator[list]:

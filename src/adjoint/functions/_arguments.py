@@ -1,8 +1,10 @@
 """Checks and normal forms of arguments that many functions share."""
 
+import functools
+import itertools
 import operator
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -30,16 +32,56 @@ VOCABULARY = {
     "start_dim": "start_axis",
     "end_dim": "end_axis",
 }
+# What PyTorch has, and is to be left out here.
+ABSENT = {
+    "inplace": "tensors are values, and there is no in-place form",
+    "enable_nested_tensor": "there are no nested tensors",
+    "mask_check": "there are no nested tensors",
+    "capturable": "ad.trace records any step",
+    "differentiable": "a step has no gradient",
+    "foreach": "a step is one call for all parameters by itself",
+    "fused": "a step is one call for all parameters by itself",
+    "max_norm": "vectors aren't scaled when they are looked up",
+    "norm_type": "vectors aren't scaled when they are looked up",
+    "scale_grad_by_freq": "gradients aren't scaled by how often an index occurs",
+    "sparse": "gradients are dense",
+}
 Axis = int | Sequence[int] | None
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def reject(function: str, unknown: dict[str, Any]) -> NoReturn:
     """Say which keyword is wrong, and what PyTorch's name for it is called here."""
     name = next(iter(unknown))
     hint = f"; adjoint calls it {VOCABULARY[name]}=" if name in VOCABULARY else ""
+    if name in ABSENT:
+        hint = f": {ABSENT[name]}; leave it out"
     if name == "out":
         hint = f"; results are new tensors (for NumPy's function, use ad.{function})"
     raise KeywordError(f"{function}: there is no argument {name}={hint}")
+
+
+def shape_first(name: str, second: str = "") -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Let a function whose first argument is a shape refuse lengths one by one: zeros(2, 3).
+
+    `second` is what the second number would be otherwise.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            if len(args) > 1 and type(args[0]) is int and type(args[1]) is int:
+                lengths = tuple(itertools.takewhile(lambda n: type(n) is int, args))
+                other = f", or {second}={args[1]} if that is meant" if second else ""
+                raise KeywordError(
+                    f"{name}: a shape is one tuple: write ad.{name}({lengths}){other}"
+                )
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def as_tensor(function: str, x: Any) -> Tensor:
@@ -183,6 +225,25 @@ def as_integer(function: str, name: str, value: Any) -> int:
     except (TypeError, ShapeError):
         got = f"a tensor of shape {value.shape}" if isinstance(value, Tensor) else repr(value)
         raise DTypeError(f"{function}: {name} must be an integer, got {got}") from None
+
+
+def as_count(function: str, name: str, value: Any, least: int = 1) -> int:
+    """An integer that isn't too small."""
+    if isinstance(value, bool):
+        raise DTypeError(f"{function}: {name} must be an integer, got {value}")
+    number = as_integer(function, name, value)
+    if number < least:
+        raise ArgumentError(f"{function}: {name}={number} must be at least {least}")
+    return number
+
+
+def check_no_module(function: str, name: str, value: Any) -> None:
+    """A module stands where its parameters are wanted."""
+    if hasattr(value, "named_parameters"):
+        raise DTypeError(
+            f"{function}: {name} must be tensors, got a {type(value).__name__}; pass "
+            "model.parameters()"
+        )
 
 
 def as_number(function: str, name: str, value: Any) -> float:

@@ -22,6 +22,7 @@ from ._arguments import (
     host_array,
     in_common_dtype,
     is_elsewhere,
+    shape_first,
 )
 from .shapes import stack
 
@@ -137,6 +138,7 @@ def repeated(function: str, value: Tensor, shape: tuple[int, ...]) -> Tensor:
     return broadcast_to(value, shape=shape)
 
 
+@shape_first("zeros")
 def zeros(
     shape: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -148,6 +150,7 @@ def zeros(
     return filled("zeros", shape, 0, dtype or float, device, requires_grad)
 
 
+@shape_first("ones")
 def ones(
     shape: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -159,6 +162,7 @@ def ones(
     return filled("ones", shape, 1, dtype or float, device, requires_grad)
 
 
+@shape_first("empty")
 def empty(
     shape: Any,
     *,

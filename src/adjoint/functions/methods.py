@@ -1,5 +1,6 @@
 """Operators and methods: bound to `Tensor` here, and operators to `Expr` too."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from .. import autograd
 from .._apply import FLOATS
 from .._dtypes import SCALAR_RANK
-from .._errors import ShapeError
+from .._errors import KeywordError, ShapeError
 from .._expr import Expr
 from .._modes import GRAD, mode
 from .._tensor import Tensor, wrap
@@ -37,6 +38,19 @@ def with_spread(name: str, function: Callable) -> Callable:
         return function(x, (first, *more) if more else first, **options)
 
     call.__name__, call.__doc__ = name, function.__doc__
+    return call
+
+
+def with_one(name: str, function: Callable, instead: str) -> Callable:
+    """A method of one argument, where two of them mean different things in NumPy and PyTorch."""
+
+    @functools.wraps(function)
+    def call(x: Any, *args: Any, **options: Any) -> Any:
+        if len(args) > 1:
+            given = ", ".join(map(repr, args))
+            raise KeywordError(f"x.{name}({given}): {instead.format(given, *args)}")
+        return function(x, *args, **options)
+
     return call
 
 
@@ -82,7 +96,11 @@ METHODS: dict[str, Callable] = {
     "squeeze": shapes.squeeze,
     "take": indexing.take,
     "to": elementwise.to,
-    "transpose": shapes.transpose,
+    "transpose": with_one(
+        "transpose",
+        shapes.transpose,
+        "to exchange two axes is x.swapaxes({1}, {2}); an order of all is x.permute_dims({0})",
+    ),
     "all": reductions.all,
     "any": reductions.any,
     "argmax": reductions.argmax,
@@ -105,7 +123,11 @@ METHODS: dict[str, Callable] = {
     "min": reductions.min,
     "moveaxis": shapes.moveaxis,
     "prod": reductions.prod,
-    "repeat": arrangement.repeat,
+    "repeat": with_one(
+        "repeat",
+        arrangement.repeat,
+        "copies of the whole are x.tile(({0})), of each element x.repeat({1}, axis={2})",
+    ),
     "roll": arrangement.roll,
     "sort": sorting.sort,
     "split": shapes.split,

@@ -110,6 +110,13 @@ def standardize(type: Type, center: bool) -> Outputs:
     return rest / sqrt(variance + scalar(0, type)), mean, variance
 
 
+def scaled_standardize(type: Type, center: bool, biased: bool) -> Outputs:
+    """Of x, weight, and perhaps bias; its number is eps."""
+    normal, _, variance = standardize(type, center)
+    out = normal * element(1, type)
+    return out + element(2, type) if biased else out, normal, variance
+
+
 def standardize_gradient(type: Type, center: bool) -> Outputs:
     """Of dout, dmean, dvar, out, var; its number is eps."""
     dout, out = element(0, type), element(3, type)
@@ -162,6 +169,7 @@ ROWS: dict[str, Callable[..., Outputs]] = {
     "logsumexp": logsumexp,
     "moments": moments,
     "standardize": standardize,
+    "scaled_standardize": scaled_standardize,
     "standardize_gradient": standardize_gradient,
     "cross_entropy": cross_entropy,
     "cross_entropy_gradient": cross_entropy_gradient,

@@ -3,6 +3,9 @@
 It may import the functions layer and all below it, and its neighbours random and linalg.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from ..functions import hints as _hints
 from . import functional as functional
 from . import init as init
 from . import utils as utils
@@ -91,6 +94,10 @@ from .modules.padding import ReplicationPad3d as ReplicationPad3d
 from .modules.padding import ZeroPad1d as ZeroPad1d
 from .modules.padding import ZeroPad2d as ZeroPad2d
 from .modules.padding import ZeroPad3d as ZeroPad3d
+from .modules.parameters import ParameterDict as ParameterDict
+from .modules.parameters import ParameterList as ParameterList
+from .modules.patches import Fold as Fold
+from .modules.patches import Unfold as Unfold
 from .modules.pooling import AdaptiveAvgPool1d as AdaptiveAvgPool1d
 from .modules.pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
 from .modules.pooling import AdaptiveAvgPool3d as AdaptiveAvgPool3d
@@ -119,3 +126,12 @@ from .modules.transformer import TransformerDecoder as TransformerDecoder
 from .modules.transformer import TransformerDecoderLayer as TransformerDecoderLayer
 from .modules.transformer import TransformerEncoder as TransformerEncoder
 from .modules.transformer import TransformerEncoderLayer as TransformerEncoderLayer
+
+__all__ = [  # type: ignore[reportUnsupportedDunderAll]
+    name for name in dir() if not name.startswith("_") and name != "modules"
+]
+
+if not _TYPE_CHECKING:  # else every name would be right
+
+    def __getattr__(name: str) -> object:
+        raise _hints.missing("module 'adjoint.nn'", name, _hints.LAYERS)

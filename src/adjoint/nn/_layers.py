@@ -3,8 +3,9 @@
 import math
 from typing import Any
 
-from .._errors import ArgumentError, ShapeError
+from .._errors import ArgumentError, IndexingError, ShapeError
 from .._modes import is_tracing
+from .._operands import is_at_hand
 from .._shapes import broadcasts_to
 from .._tensor import Tensor
 from ..backends import widest
@@ -13,7 +14,7 @@ from ..functions.contractions import matmul
 from ..functions.creation import arange
 from ..functions.elementwise import astype
 from ..functions.indexing import as_indices, taken
-from ..functions.reductions import any, max
+from ..functions.reductions import any, max, min
 from ..functions.shapes import expand_dims, matrix_transpose, reshape
 from ..primitives import contractions, shapes
 from ..primitives.elementwise import equal, where
@@ -26,16 +27,20 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     >>> ad.nn.functional.linear(ad.asarray([1.0, 2.0]), ad.asarray([[3.0, 4.0]]), ad.ones(1))
     tensor([12.])
     """
+    return of_rows(x, weight, bias) if is_usual(x, weight, bias) else of_any(x, weight, bias)
+
+
+def is_usual(x: Any, weight: Any, bias: Any) -> bool:
+    """Whether these are tensors for which nothing has to be checked or converted."""
     try:
         given, matrix = x.data, weight.data
         shape, (outputs, inputs), dtype = given.shape, matrix.shape, given.dtype
-        row = bias is None or (bias.data.dtype is dtype and bias.data.shape == (outputs,))
-        alike = row and dtype is matrix.dtype and dtype.char in "fd" and shape[-1] == inputs
-        if alike and len(shape) > 1:
-            return of_rows(x, weight, bias)
-    except (AttributeError, IndexError, ValueError):  # not the usual case
-        pass
-    return of_any(x, weight, bias)
+        if bias is not None and not (bias.data.dtype is dtype and bias.data.shape == (outputs,)):
+            return False
+        alike = dtype is matrix.dtype and dtype.char in "fd"
+        return alike and len(shape) > 1 and shape[-1] == inputs
+    except (AttributeError, ValueError):
+        return False
 
 
 def of_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -80,7 +85,7 @@ def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Tens
     indices = as_indices("embedding", indices, weight)
     if not weight.ndim:
         raise ShapeError("embedding: weight must have rows, got a 0-d tensor")
-    rows = taken("embedding", weight, indices, 0)
+    rows = taken("embedding", weight, not_negative(indices, weight), 0)
     if padding_idx is None:
         return rows
     row, count = as_integer("embedding", "padding_idx", padding_idx), weight.shape[0]
@@ -91,6 +96,19 @@ def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Tens
     is_padding = equal(indices, row % count)
     is_padding = reshape(is_padding, (*indices.shape, *(1 for _ in weight.shape[1:])))
     return where(is_padding, rows.detach(), rows)
+
+
+def not_negative(indices: Tensor, weight: Tensor) -> Tensor:
+    """Indices as they are; negative ones are an error, at once or where the data are."""
+    wrong = indices < 0
+    if not is_at_hand(wrong):
+        return where(wrong, weight.shape[0], indices)
+    if any(wrong):
+        raise IndexingError(
+            f"embedding: index {min(indices).item()} is negative; indices from 0 to "
+            f"{weight.shape[0] - 1} are needed (for padding, choose a row: padding_idx)"
+        )
+    return indices
 
 
 def one_hot(x: Any, num_classes: int = -1) -> Tensor:

@@ -33,7 +33,7 @@ def layer_norm(
     x, shape, axes = last_axes("layer_norm", x, normalized_shape)
     check_parameters("layer_norm", shape, weight=weight, bias=bias)
     eps = as_number("layer_norm", "eps", eps)
-    return scaled(standardized(x, axes, eps)[0], weight, bias)
+    return scaled_normal(x, weight, bias, axes, eps)
 
 
 @in_float32
@@ -50,7 +50,7 @@ def rms_norm(
     x, shape, axes = last_axes("rms_norm", x, normalized_shape)
     check_parameters("rms_norm", shape, weight=weight)
     eps = float(np.finfo(x.data.dtype).eps) if eps is None else as_number("rms_norm", "eps", eps)
-    return scaled(standardized(x, axes, eps, center=False)[0], weight, None)
+    return scaled_normal(x, weight, None, axes, eps, center=False)
 
 
 @in_float32
@@ -110,7 +110,9 @@ def batch_norm(
         return with_running("batch_norm", x, running_mean, running_var, weight, bias, eps)
     axes = (0, *range(2, x.ndim))
     count = math.prod(x.shape[k] for k in axes)
-    if count < 2:
+    if not count:
+        return scaled_channels(x, weight, bias)  # nothing to learn from
+    if count == 1:
         raise ShapeError(
             f"batch_norm: more than one value per channel is needed in training, got shape "
             f"{x.shape}"
@@ -164,6 +166,18 @@ def standardized(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """x with mean 0 and variance 1 over axes, and the statistics it had."""
     return normalization.standardize(x, axis=axes, eps=eps, center=center)
+
+
+def scaled_normal(
+    x: Tensor, weight: Any, bias: Any, axes: tuple[int, ...], eps: float, center: bool = True
+) -> Tensor:
+    """x with mean 0 and variance 1 over axes, times a weight, plus a bias, where there are such."""
+    given = [y for y in (weight, bias) if y is not None]
+    alike = all(isinstance(y, Tensor) and y.data.dtype is x.data.dtype for y in given)
+    if weight is None or not alike:
+        return scaled(standardized(x, axes, eps, center)[0], weight, bias)
+    options = {"axis": axes, "eps": eps, "center": center}
+    return normalization.scaled_standardize(x, weight, bias, **options)[0]
 
 
 def scaled(x: Tensor, weight: Any, bias: Any) -> Tensor:

@@ -40,8 +40,7 @@ class Parameter(Tensor):
         return restored, super().__reduce__()[1]
 
     def __deepcopy__(self, memo: dict) -> "Parameter":
-        copy = Parameter(self, self.requires_grad)
-        copy._grad = None if self._grad is None else share(self._grad)
+        copy = Parameter(self, self.requires_grad)  # gradients stay behind, as in PyTorch
         memo[id(self)] = copy
         return copy
 

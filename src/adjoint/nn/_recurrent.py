@@ -144,17 +144,22 @@ def raw(forward: Callable, *arrays: Any, **attrs: Any) -> tuple:
     return tuple(x.data for x in forward(*tensors, **attrs))
 
 
+def lstm_slopes(c: Tensor, cells: Tensor, gates: Tensor, reverse: bool) -> tuple[Tensor, Tensor]:
+    """By what a state's gradient goes to its cell, and cells' (the last: states') to the gates."""
+    i, f, n, o = parts(gates, 4)
+    squashed = tanh(cells)
+    former = before(c, cells, reverse)
+    slopes = beside(n * i * (1 - i), former * f * (1 - f), i * (1 - n * n), squashed * o * (1 - o))
+    return o * (1 - squashed * squashed), slopes
+
+
 def lstm_vjp(g_out, g_cells, g_gates, h, c, w, p, out, cells, gates, needs, arrived, reverse):
     if p is None and not arrived[2]:
         dx, dh, dc = lstm_gradient(g_out, g_cells, c, w, cells, gates, reverse=reverse)
         return dx, dh, dc, product(dx, before(h, out, reverse)) if needs[3] else None, None
     i, f, n, o = parts(gates, 4)
-    squashed = tanh(cells)
-    to_cell = o * (1 - squashed * squashed)
-    to_i, to_f, to_n, to_o = i * (1 - i), f * (1 - f), 1 - n * n, o * (1 - o)
-    slopes = beside(n * to_i, before(c, cells, reverse) * to_f, i * to_n, squashed * to_o)
-    if arrived[2]:
-        g_gates = g_gates * beside(to_i, to_f, to_n, to_o)
+    to_cell, slopes = lstm_slopes(c, cells, gates, reverse)
+    g_gates = g_gates * beside(i * (1 - i), f * (1 - f), 1 - n * n, o * (1 - o))
     dh = dc = None
     dhs, dgates = [], []
     for t in order(out, not reverse):
@@ -162,17 +167,12 @@ def lstm_vjp(g_out, g_cells, g_gates, h, c, w, p, out, cells, gates, needs, arri
         if p is not None:
             dhs.append(dh)
             dh = matmul(dh, p)
-        dc = plus(dh * step(to_cell, t), dc)
-        if arrived[1]:
-            dc = dc + step(g_cells, t)
-        dgate = beside(dc, dc, dc, dh) * step(slopes, t)
-        if arrived[2]:
-            dgate = dgate + step(g_gates, t)
-        dgates.append(dgate)
-        dh, dc = matmul(dgate, w), dc * step(f, t)
+        dc = plus(dh * step(to_cell, t), dc) + step(g_cells, t)
+        dgates.append(beside(dc, dc, dc, dh) * step(slopes, t) + step(g_gates, t))
+        dh, dc = matmul(dgates[-1], w), dc * step(f, t)
     dx = joined(dgates, not reverse)
     dw = product(dx, before(h, out, reverse)) if needs[3] else None
-    dp = product(joined(dhs, not reverse), o * squashed) if needs[4] else None
+    dp = product(joined(dhs, not reverse), o * tanh(cells)) if needs[4] else None
     return dx, dh, dc, dw, dp
 
 
@@ -189,11 +189,8 @@ lstm = op.other(
 
 
 def lstm_gradient_forward(dout, dcells, c, w, cells, gates, *, reverse):
-    i, f, n, o = parts(gates, 4)
-    squashed = tanh(cells)
-    to_cell = o * (1 - squashed * squashed)
-    former = before(c, cells, reverse)
-    slopes = beside(n * i * (1 - i), former * f * (1 - f), i * (1 - n * n), squashed * o * (1 - o))
+    to_cell, slopes = lstm_slopes(c, cells, gates, reverse)
+    f = parts(gates, 4)[1]
     dh = dc = None
     dgates = []
     for t in order(gates, not reverse):

@@ -89,3 +89,5 @@ from ._norms import rms_norm as rms_norm
 from ._patches import fold as fold
 from ._patches import unfold as unfold
 from ._resize import interpolate as interpolate
+
+__all__ = [name for name in dir() if not name.startswith("_")]  # type: ignore[reportUnsupportedDunderAll]

@@ -3,22 +3,34 @@
 import math
 from collections.abc import Iterable
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .. import op
 from .._errors import ArgumentError, DTypeError, GradientError, ShapeError
 from .._modes import no_grad
 from .._operands import is_at_hand
 from .._tensor import Tensor
-from ..functions._arguments import as_number, in_common_dtype
+from ..functions import hints
+from ..functions._arguments import as_number, check_no_module
 from ..functions.creation import zeros
 from ..functions.elementwise import astype, clip
-from ..functions.reductions import max, sum
 from ..functions.shapes import concat, reshape
-from ..primitives.elementwise import abs, minimum, pow, sqrt, square
+from ..primitives.elementwise import minimum
 from ._operands import widened
+from ._total_norm import norm
+
+__all__ = [
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+    "parameters_to_vector",
+    "vector_to_parameters",
+]
+
+if not TYPE_CHECKING:  # else every name would be right
+
+    def __getattr__(name: str) -> Any:
+        raise hints.missing("module 'adjoint.nn.utils'", name, hints.LAYER_UTILITIES)
 
 
 @no_grad()
@@ -122,6 +134,9 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
 
 def listed(function: str, tensors: Any) -> list[Tensor]:
+    check_no_module(function, "parameters", tensors)
+    if not isinstance(tensors, Iterable):
+        raise DTypeError(f"{function}: tensors are needed, got a {type(tensors).__name__}")
     found = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     for x in found:
         if not isinstance(x, Tensor):
@@ -149,33 +164,6 @@ def total_norm(function: str, tensors: list[Tensor], norm_type: float, check: bo
             "error_if_nonfinite=False they are scaled all the same"
         )
     return total
-
-
-def norm(tensors: list[Tensor], power: float) -> Tensor:
-    if power == 2:
-        return sqrt(sum_of_squares(*in_common_dtype("norm", *tensors)))
-    if power == math.inf:
-        return max(concat([reshape(max(abs(x)), 1) for x in tensors]))
-    parts = [reshape(sum(pow(abs(x), power)), 1) for x in tensors]
-    return pow(sum(concat(parts)), 1 / power)
-
-
-def squares_by_ops(*xs: Tensor) -> Tensor:
-    return sum(concat([reshape(sum(square(x)), 1) for x in xs]))
-
-
-def squares_by_dots(*xs: Any) -> np.ndarray:
-    return np.array(np.sum([np.vdot(x, x) for x in xs], dtype=np.float64), xs[0].dtype)
-
-
-sum_of_squares = op.other(
-    "sum_of_squares",
-    "Of all elements of tensors: one pass over each, without memory of its own.",
-    inputs="*xs",
-    differentiable=False,
-    forward=squares_by_ops,
-    kernels={"cpu": squares_by_dots},
-)
 
 
 def scale(function: str, params: list[Tensor], max_norm: float, total: Tensor) -> None:

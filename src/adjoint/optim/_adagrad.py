@@ -23,7 +23,7 @@ class Adagrad(Elementwise):
     tensor([   2.5, -399.5], requires_grad=True)
     """
 
-    memory = ("sum",)
+    _memory = ("sum",)
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class Adagrad(Elementwise):
         eps: float = 1e-10,
         *,
         maximize: bool = False,
+        **unknown: Any,
     ) -> None:
         super().__init__(
             params,
@@ -46,18 +47,19 @@ class Adagrad(Elementwise):
                 "initial_accumulator_value": initial_accumulator_value,
                 "maximize": maximize,
             },
+            **unknown,
         )
 
-    def start(self, settings: dict[str, Any]) -> float:
+    def _start(self, settings: dict[str, Any]) -> float:
         return settings["initial_accumulator_value"]
 
-    def remembers(self, settings: dict[str, Any]) -> tuple[str, ...]:
-        return self.memory
+    def _remembers(self, settings: dict[str, Any]) -> tuple[str, ...]:
+        return self._memory
 
-    def rule(self, settings: dict[str, Any]) -> Rule:
+    def _rule(self, settings: dict[str, Any]) -> Rule:
         flags = (("maximize", settings["maximize"]), ("decays", settings["weight_decay"] != 0))
         return Rule(adagrad, 3, 3, flags)
 
-    def numbers(self, rule: Rule, settings: dict[str, Any], steps: Tensor) -> tuple[Number, ...]:
+    def _numbers(self, rule: Rule, settings: dict[str, Any], steps: Tensor) -> tuple[Number, ...]:
         lr = settings["lr"] / (1 + (steps - 1) * settings["lr_decay"])
         return lr, settings["eps"], settings["weight_decay"]

@@ -27,7 +27,7 @@ class Adam(Elementwise):
     tensor([   2.5, -399.5], requires_grad=True)
     """
 
-    memory = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+    _memory = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 
     def __init__(
         self,
@@ -40,6 +40,7 @@ class Adam(Elementwise):
         *,
         maximize: bool = False,
         decoupled_weight_decay: bool = False,
+        **unknown: Any,
     ) -> None:
         super().__init__(
             params,
@@ -52,12 +53,13 @@ class Adam(Elementwise):
                 "maximize": maximize,
                 "decoupled_weight_decay": decoupled_weight_decay,
             },
+            **unknown,
         )
 
-    def remembers(self, settings: dict[str, Any]) -> tuple[str, ...]:
-        return self.memory if settings["amsgrad"] else self.memory[:2]
+    def _remembers(self, settings: dict[str, Any]) -> tuple[str, ...]:
+        return self._memory if settings["amsgrad"] else self._memory[:2]
 
-    def rule(self, settings: dict[str, Any]) -> Rule:
+    def _rule(self, settings: dict[str, Any]) -> Rule:
         decoupled = settings["decoupled_weight_decay"]
         flags = (
             ("maximize", settings["maximize"]),
@@ -68,7 +70,7 @@ class Adam(Elementwise):
         )
         return Rule(adam, 5 if settings["amsgrad"] else 4, 7, flags)
 
-    def numbers(self, rule: Rule, settings: dict[str, Any], steps: Tensor) -> tuple[Number, ...]:
+    def _numbers(self, rule: Rule, settings: dict[str, Any], steps: Tensor) -> tuple[Number, ...]:
         lr, (beta1, beta2), decay = settings["lr"], settings["betas"], settings["weight_decay"]
         size = lr / (1 - beta1**steps)
         root = sqrt(1 - beta2**steps)
@@ -99,6 +101,7 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        **unknown: Any,
     ) -> None:
         super().__init__(
             params,
@@ -109,10 +112,11 @@ class AdamW(Adam):
             amsgrad,
             maximize=maximize,
             decoupled_weight_decay=True,
+            **unknown,
         )
 
-    def check(self, settings: dict[str, Any]) -> None:
-        super().check(settings)
+    def _check_settings(self, settings: dict[str, Any]) -> None:
+        super()._check_settings(settings)
         if not settings["decoupled_weight_decay"]:
             raise ArgumentError(
                 "AdamW: its weight decay is decoupled, got decoupled_weight_decay=False; use Adam"

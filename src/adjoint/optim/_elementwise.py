@@ -18,7 +18,7 @@ from ..functions.shapes import concat
 from ..kernels.optimizers import Rule
 from . import _steps
 from ._groups import Params
-from ._optimizer import Optimizer, loss_of
+from ._optimizer import Checked, loss_of
 from ._saved import check_alike, check_entries
 
 
@@ -55,43 +55,43 @@ class untraced(Switch):
     clears = TRACE
 
 
-class Elementwise(Optimizer):
-    """An optimizer whose `rule` says what a step does to an element.
+class Elementwise(Checked):
+    """An optimizer whose `_rule` says what a step does to an element.
 
-    It may remember tensors of the names `memory` for each parameter. `steps` counts the steps of
-    each parameter of which something is remembered; if it `shows_steps`, a saved state has them.
+    It may remember tensors of the names `_memory` for each parameter. `_counts` are the steps of
+    each parameter of which something is remembered; if it `_shows_steps`, a saved state has them.
     """
 
-    memory: tuple[str, ...]
-    shows_steps = True
+    _memory: tuple[str, ...]
+    _shows_steps = True
 
-    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
-        self.slots: dict[Tensor, Slot] = {}
-        self.plans: dict[int, Plan] = {}
-        self.steps = zeros((0,), dtype=float64, device="cpu")
-        super().__init__(params, defaults)
+    def __init__(self, params: Params, defaults: dict[str, Any], **unknown: Any) -> None:
+        self._slots: dict[Tensor, Slot] = {}
+        self._plans: dict[int, Plan] = {}
+        self._counts = zeros((0,), dtype=float64, device="cpu")
+        super().__init__(params, defaults, **unknown)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
         for p in self.param_groups[-1]["params"]:
-            self.slots.setdefault(p, Slot(len(self.slots), p, {}, (p,)))
-        self.places = list(range(len(self.slots)))
-        new = zeros((len(self.slots) - self.steps.size,), dtype=float64, device="cpu")
-        self.steps = concat([self.steps, new])
+            self._slots.setdefault(p, Slot(len(self._slots), p, {}, (p,)))
+        self._places = list(range(len(self._slots)))
+        new = zeros((len(self._slots) - self._counts.size,), dtype=float64, device="cpu")
+        self._counts = concat([self._counts, new])
 
     # What an optimizer says of itself, for a group's settings.
 
-    def remembers(self, settings: dict[str, Any]) -> tuple[str, ...]:
+    def _remembers(self, settings: dict[str, Any]) -> tuple[str, ...]:
         raise NotImplementedError
 
-    def start(self, settings: dict[str, Any]) -> float:
+    def _start(self, settings: dict[str, Any]) -> float:
         """What remembered tensors are full of before the first step."""
         return 0.0
 
-    def rule(self, settings: dict[str, Any]) -> Rule:
+    def _rule(self, settings: dict[str, Any]) -> Rule:
         raise NotImplementedError
 
-    def numbers(
+    def _numbers(
         self, rule: Rule, settings: dict[str, Any], steps: Tensor
     ) -> tuple[_steps.Number, ...]:
         """What the rule takes besides arrays. Settings may be tensors with a number for each
@@ -109,64 +109,64 @@ class Elementwise(Optimizer):
         """
         loss = loss_of(closure)
         if mode.word & PROFILE:
-            with region(f"{self.name}.step", "step"):
-                self.update_all()
+            with region(f"{self._name}.step", "step"):
+                self._update_all()
         else:
-            self.update_all()
+            self._update_all()
         return loss
 
-    def update_all(self) -> None:
+    def _update_all(self) -> None:
         together: dict[Rule, list[Part]] = defaultdict(list)
         for k, group in enumerate(self.param_groups):
-            _, settings, rule = self.plan(k, group)
-            part = self.part(group, settings)
+            _, settings, rule = self._plan(k, group)
+            part = self._part(group, settings)
             if part.places:
                 together[rule].append(part)
         for rule, parts in together.items():
-            self.update(rule, parts)
+            self._update(rule, parts)
 
-    def plan(self, k: int, group: dict[str, Any]) -> Plan:
+    def _plan(self, k: int, group: dict[str, Any]) -> Plan:
         """The plan of a group, which is made anew if a setting has changed."""
-        settings = self.settings(group)
-        plan = self.plans.get(k)
+        settings = self._settings_of(group)
+        plan = self._plans.get(k)
         if plan is not None and plan.group is group and plan.settings == settings:
             return plan
-        self.check(settings)
+        self._check_settings(settings)
         for p in group["params"]:
-            self.prepare(self.slot(p), settings)
-        plan = self.plans[k] = Plan(group, settings, self.rule(settings))
+            self._prepare(self._slot(p), settings)
+        plan = self._plans[k] = Plan(group, settings, self._rule(settings))
         return plan
 
-    def slot(self, p: Tensor) -> Slot:
-        slot = self.slots.get(p)
+    def _slot(self, p: Tensor) -> Slot:
+        slot = self._slots.get(p)
         if slot is None:
             raise ArgumentError(
-                f"{self.name}: a parameter was put into a group by hand; use add_param_group"
+                f"{self._name}: a parameter was put into a group by hand; use add_param_group"
             )
         return slot
 
-    def prepare(self, slot: Slot, settings: dict[str, Any]) -> None:
+    def _prepare(self, slot: Slot, settings: dict[str, Any]) -> None:
         """Have a parameter's slot remember what the settings ask for."""
-        names, p = self.remembers(settings), slot.p
+        names, p = self._remembers(settings), slot.p
         with untraced():
             for name in names:
                 if name not in slot.memory:
-                    start = self.start(settings)
+                    start = self._start(settings)
                     slot.memory[name] = full(p.shape, start, dtype=p.dtype, device=p.device)
         slot.tensors = (p, *[slot.memory[name] for name in names])
 
-    def part(self, group: dict[str, Any], settings: dict[str, Any]) -> Part:
+    def _part(self, group: dict[str, Any], settings: dict[str, Any]) -> Part:
         """The parameters of a group that require grad and have a gradient."""
-        slots = self.slots
+        slots = self._slots
         found = [
-            (slots.get(p) or self.slot(p), g)
+            (slots.get(p) or self._slot(p), g)
             for p in group["params"]
             if p.node is not None and (g := p.grad) is not None
         ]
         places = [slot.place for slot, _ in found]
         return Part(settings, places, [(slot.tensors, g) for slot, g in found])
 
-    def update(self, rule: Rule, parts: list[Part]) -> None:
+    def _update(self, rule: Rule, parts: list[Part]) -> None:
         """Update the parameters of groups that have one rule, and count the step."""
         settings, places, updates = parts[0]
         if len(parts) > 1:
@@ -174,62 +174,62 @@ class Elementwise(Optimizer):
             places = [place for part in parts for place in part.places]
             updates = [update for part in parts for update in part.updates]
         if rule.arrays == 2:  # nothing is remembered
-            _steps.step(rule, updates, self.numbers(rule, settings, self.steps))
+            _steps.step(rule, updates, self._numbers(rule, settings, self._counts))
             return
-        counted, steps = self.counted(places)
-        _steps.step(rule, updates, self.numbers(rule, settings, steps))
-        replace("step", self.steps, counted)
+        counted, steps = self._counted(places)
+        _steps.step(rule, updates, self._numbers(rule, settings, steps))
+        replace("step", self._counts, counted)
 
-    def counted(self, places: list[int]) -> tuple[Tensor, Tensor]:
+    def _counted(self, places: list[int]) -> tuple[Tensor, Tensor]:
         """The numbers of steps of all parameters, with one more at some places; and those there."""
-        if places == self.places:
-            counted = self.steps + 1.0
+        if places == self._places:
+            counted = self._counts + 1.0
             return counted, counted
-        more = np.zeros(len(self.places))
+        more = np.zeros(len(self._places))
         more[places] = 1.0
-        counted = self.steps + asarray(more, device="cpu")
+        counted = self._counts + asarray(more, device="cpu")
         return counted, counted[places]
 
     # What is remembered.
 
-    def entries(self) -> dict[Tensor, dict[str, Any]]:
-        steps = self.steps.tolist()
+    def _remembered(self) -> dict[Tensor, dict[str, Any]]:
+        steps = self._counts.tolist()
         out = {}
-        for p, slot in self.slots.items():
+        for p, slot in self._slots.items():
             count = steps[slot.place]
             if count:
                 own = {"step": full((), count, dtype=float64, device="cpu")}
-                kept = {name: slot.memory[name] for name in self.memory if name in slot.memory}
-                out[p] = (own if self.shows_steps else {}) | kept
+                kept = {name: slot.memory[name] for name in self._memory if name in slot.memory}
+                out[p] = (own if self._shows_steps else {}) | kept
         return out
 
-    def check_entry(self, where: str, p: Tensor, settings: dict[str, Any], entry: Any) -> None:
+    def _check_entry(self, where: str, p: Tensor, settings: dict[str, Any], entry: Any) -> None:
         function, _, what = where.partition(": ")
-        own = ("step",) if self.shows_steps else ()
-        check_entries(function, what, entry, (*own, *self.remembers(settings)), self.memory)
-        if self.shows_steps:
+        own = ("step",) if self._shows_steps else ()
+        check_entries(function, what, entry, (*own, *self._remembers(settings)), self._memory)
+        if self._shows_steps:
             count_of(f"{where}['step']", entry["step"])
-        for name in self.memory:
+        for name in self._memory:
             # PyTorch's SGD has None for what isn't there yet.
-            if name in entry and (self.shows_steps or entry[name] is not None):
+            if name in entry and (self._shows_steps or entry[name] is not None):
                 check_alike(f"{where}[{name!r}]", p, entry[name])
 
     @no_grad()
-    def restore(self, settings: list[dict[str, Any]], entries: dict[Tensor, dict]) -> None:
-        counts = [0.0] * len(self.slots)
-        for own, p in zip(settings, self.params, strict=True):
-            slot, entry = self.slots[p], entries.get(p, {})
+    def _recall(self, settings: list[dict[str, Any]], entries: dict[Tensor, dict]) -> None:
+        counts = [0.0] * len(self._slots)
+        for own, p in zip(settings, self._all_params, strict=True):
+            slot, entry = self._slots[p], entries.get(p, {})
             tensors = {k: x for k, x in entry.items() if k != "step" and x is not None}
             if tensors:
-                counts[slot.place] = count_of("step", entry["step"]) if self.shows_steps else 1.0
+                counts[slot.place] = count_of("step", entry["step"]) if self._shows_steps else 1.0
             for name in {*slot.memory, *tensors}:
-                start = full(p.shape, self.start(own), dtype=p.dtype, device=p.device)
+                start = full(p.shape, self._start(own), dtype=p.dtype, device=p.device)
                 held = slot.memory.setdefault(name, start)
                 if held.device != p.device or held.dtype != p.dtype:
                     held = slot.memory[name] = start
                 held[...] = asarray(tensors.get(name, start), device=p.device).detach()
-        self.steps[...] = asarray(counts, dtype=float64, device="cpu")
-        self.plans.clear()
+        self._counts[...] = asarray(counts, dtype=float64, device="cpu")
+        self._plans.clear()
 
 
 def joined(name: str, parts: list[Part]) -> Any:

@@ -16,7 +16,7 @@ from ..kernels.optimizers import Rule, average
 from ..primitives.elementwise import minimum
 from . import _steps
 from ._elementwise import count_of
-from ._groups import as_list, as_name
+from ._groups import as_list, as_pair
 from ._saved import check_alike, check_entries
 
 RULE = Rule(average, 2, 1)
@@ -46,23 +46,23 @@ class EMA:
             raise ArgumentError(f"EMA: decay is between 0 and 1, got {decay!r}")
         self.decay = decay
         self.warmup = warmup
-        self.params, averaged = tensors_of("EMA", params)
-        self.averages = {name: share(x) for name, x in self.params.items()}
-        self.averaged = [name for name in self.params if name in averaged]
-        self.copied = [name for name in self.params if name not in averaged]
+        self._params, averaged = tensors_of("EMA", params)
+        self._averages = {name: share(x) for name, x in self._params.items()}
+        self._averaged = [name for name in self._params if name in averaged]
+        self._copied = [name for name in self._params if name not in averaged]
         self.updates = zeros((), dtype=float64, device="cpu")
 
     @no_grad()
     def update(self) -> None:
         """Move the averages to the parameters as they are now."""
-        updates = [((self.averages[name],), share(self.params[name])) for name in self.averaged]
+        updates = [((self._averages[name],), share(self._params[name])) for name in self._averaged]
         if updates:
-            _steps.step(RULE, updates, (self.part(len(updates)),))
-        for name in self.copied:
-            self.averages[name][...] = share(self.params[name])
+            _steps.step(RULE, updates, (self._part(len(updates)),))
+        for name in self._copied:
+            self._averages[name][...] = share(self._params[name])
         replace("update", self.updates, self.updates + 1.0)
 
-    def part(self, count: int) -> _steps.Number:
+    def _part(self, count: int) -> _steps.Number:
         """By which part of the way the averages move."""
         if not self.warmup:
             return 1 - self.decay
@@ -72,12 +72,12 @@ class EMA:
     @contextmanager
     def apply(self) -> Iterator[None]:
         """Within it the parameters are the averages; then they are again what they were before."""
-        before = {name: share(x) for name, x in self.params.items()}
-        write("apply", self.params, self.averages)
+        before = {name: share(x) for name, x in self._params.items()}
+        write("apply", self._params, self._averages)
         try:
             yield
         finally:
-            write("apply", self.params, before)
+            write("apply", self._params, before)
 
     def copy_to(self, params: Any = None) -> None:
         """Put the averages into the parameters, or into a module or parameters like them.
@@ -88,17 +88,17 @@ class EMA:
         tensor([1.])
         """
         if params is None:
-            write("copy_to", self.params, self.averages)
+            write("copy_to", self._params, self._averages)
             return
         targets, _ = tensors_of("copy_to", params)
-        check_entries("copy_to", "params", targets, tuple(self.averages))
+        check_entries("copy_to", "params", targets, tuple(self._averages))
         for name, target in targets.items():
-            check_alike(f"copy_to: {name!r}", self.averages[name], target)
-        write("copy_to", targets, self.averages)
+            check_alike(f"copy_to: {name!r}", self._averages[name], target)
+        write("copy_to", targets, self._averages)
 
     def state_dict(self) -> dict[str, Any]:
         """The averages by name, and how many updates there were, which later ones don't change."""
-        averages = {name: share(x) for name, x in self.averages.items()}
+        averages = {name: share(x) for name, x in self._averages.items()}
         return {"updates": self.updates.item(), "averages": averages}
 
     @no_grad()
@@ -107,11 +107,11 @@ class EMA:
         function = "EMA.load_state_dict"
         check_entries(function, "the state dict", state_dict, ("updates", "averages"))
         given = state_dict["averages"]
-        check_entries(function, "averages", given, tuple(self.averages))
-        for name, own in self.averages.items():
+        check_entries(function, "averages", given, tuple(self._averages))
+        for name, own in self._averages.items():
             check_alike(f"{function}: averages[{name!r}]", own, given[name])
         count = count_of(f"{function}: updates", state_dict["updates"])
-        write(function, self.averages, given)
+        write(function, self._averages, given)
         self.updates[...] = count
 
 
@@ -123,9 +123,10 @@ def tensors_of(function: str, params: Any) -> tuple[dict[str, Tensor], set[str]]
     else:
         items = as_list(function, params)
         named = [
-            item if isinstance(item, tuple) else (str(k), item) for k, item in enumerate(items)
+            as_pair(function, item) if isinstance(item, tuple) else (str(k), item)
+            for k, item in enumerate(items)
         ]
-        given = {as_name(function, name): x for name, x in named}
+        given = dict(named)
         if len(given) < len(named):
             raise ArgumentError(f"{function}: two params have one name")
     if not given:

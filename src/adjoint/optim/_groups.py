@@ -6,7 +6,7 @@ from typing import Any
 
 from .._errors import ArgumentError, DTypeError
 from .._tensor import Tensor, describe
-from ..functions._arguments import as_integer, as_number
+from ..functions._arguments import as_count, as_number, check_no_module
 
 Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]
 
@@ -31,11 +31,7 @@ def as_groups(name: str, params: Any) -> list[dict[str, Any]]:
 def as_list(name: str, params: Any) -> list:
     if isinstance(params, Tensor):
         raise ArgumentError(f"{name}: params must be a list of tensors, got one tensor")
-    if hasattr(params, "named_parameters"):
-        raise DTypeError(
-            f"{name}: params must be tensors, got a {type(params).__name__}; pass "
-            "model.parameters()"
-        )
+    check_no_module(name, "params", params)
     if isinstance(params, dict):
         raise DTypeError(
             f"{name}: params must be a list, got a dict; pass [group] for a group, or "
@@ -55,24 +51,30 @@ def as_params(name: str, group: Any) -> tuple[list[Tensor], list[str] | None]:
         raise ArgumentError(f'{name}: a group is a dict with "params", got {got}')
     params = group["params"]
     given = [params] if isinstance(params, Tensor) else as_list(name, params)
-    named = [isinstance(item, tuple) and len(item) == 2 for item in given]
+    named = [isinstance(item, tuple) for item in given]
     if any(named) and not all(named):
         raise ArgumentError(f"{name}: all params of a group have names, or none, got both")
-    tensors = [item[1] for item in given] if any(named) else given
+    pairs = [as_pair(name, item) for item in given] if any(named) else []
+    tensors = [p for _, p in pairs] or given
     for p in tensors:
         check_param(name, p)
-    if not any(named):
+    if not pairs:
         return list(dict.fromkeys(tensors)), None
-    unique = {p: as_name(name, item[0]) for p, item in zip(tensors, given, strict=True)}
+    unique = {p: text for text, p in pairs}
     if len(set(unique.values())) < len(unique):
         raise ArgumentError(f"{name}: two params have one name, in {sorted(unique.values())}")
     return list(unique), list(unique.values())
 
 
-def as_name(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise DTypeError(f"{name}: a parameter's name is a string, got {value!r}")
-    return value
+def as_pair(name: str, item: Any) -> tuple[str, Any]:
+    """A parameter with its name."""
+    if len(item) != 2:
+        raise ArgumentError(
+            f"{name}: a parameter with a name is (name, tensor), got a tuple of {len(item)}"
+        )
+    if not isinstance(item[0], str):
+        raise DTypeError(f"{name}: a parameter's name is a string, got {item[0]!r}")
+    return item[0], item[1]
 
 
 def check_param(name: str, p: Any) -> None:
@@ -93,8 +95,7 @@ def check_setting(name: str, setting: str, value: Any) -> None:
         if not isinstance(value, bool):
             raise DTypeError(f"{name}: {setting} is True or False, got {value!r}")
     elif setting in COUNTS:
-        if as_integer(name, setting, value) < 1:
-            raise ArgumentError(f"{name}: {setting} is at least 1, got {value!r}")
+        as_count(name, setting, value)
     elif setting == "line_search_fn":
         if value not in (None, "strong_wolfe"):
             raise ArgumentError(f"{name}: {setting} is None or 'strong_wolfe', got {value!r}")

@@ -8,7 +8,7 @@ from .._errors import ArgumentError, DeviceError, DTypeError, TraceError
 from .._modes import is_tracing, no_grad
 from .._tensor import Tensor, describe, share
 from .._timing import region
-from ..functions._arguments import as_integer
+from ..functions._arguments import as_count
 from ..functions.contractions import dot
 from ..functions.creation import asarray, zeros
 from ..functions.reductions import max, sum
@@ -16,7 +16,7 @@ from ..functions.shapes import concat
 from ..primitives.elementwise import abs
 from ._groups import Params
 from ._line_search import Point, search
-from ._optimizer import Optimizer, loss_of
+from ._optimizer import Checked, loss_of
 from ._saved import check_alike, check_entries, plain
 
 TENSORS = ("d", "prev_flat_grad")
@@ -25,7 +25,7 @@ NUMBERS = ("func_evals", "n_iter", "t", "H_diag", "prev_loss")
 CURVED = 1e-10  # the least product of a step and the change of the gradient that is remembered
 
 
-class LBFGS(Optimizer):
+class LBFGS(Checked):
     """L-BFGS: Newton's method with a Hessian guessed from the last `history_size` gradients.
 
     A step is up to `max_iter` iterations, each of one or several calls of the closure, which
@@ -60,8 +60,8 @@ class LBFGS(Optimizer):
         line_search_fn: str | None = None,
     ) -> None:
         if max_eval is None:
-            max_eval = as_integer("LBFGS", "max_iter", max_iter) * 5 // 4
-        self.memory: dict[str, Any] = {}
+            max_eval = as_count("LBFGS", "max_iter", max_iter) * 5 // 4
+        self._memory: dict[str, Any] = {}
         super().__init__(
             params,
             {
@@ -79,10 +79,10 @@ class LBFGS(Optimizer):
         if self.param_groups:
             raise ArgumentError("LBFGS: there is one group of parameters only")
         super().add_param_group(param_group)
-        if not self.params:
+        if not self._all_params:
             raise ArgumentError("LBFGS: the optimizer got an empty parameter list")
-        for p in self.params:
-            check_together(self.params[0], p)
+        for p in self._all_params:
+            check_together(self._all_params[0], p)
 
     @no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -92,25 +92,25 @@ class LBFGS(Optimizer):
             raise ArgumentError("LBFGS: step needs a closure, which computes the loss again")
         if is_tracing():
             raise TraceError("LBFGS: a step depends on values, which aren't known in a trace")
-        settings = self.settings(self.param_groups[0])
-        self.check(settings)
-        state = self.memory = {"func_evals": 0, "n_iter": 0} | self.memory
+        settings = self._settings_of(self.param_groups[0])
+        self._check_settings(settings)
+        state = self._memory = {"func_evals": 0, "n_iter": 0} | self._memory
         first = loss_of(closure)
         state["func_evals"] += 1
-        point = Point(0.0, float(first), self.gradient(), 0.0)
+        point = Point(0.0, as_loss(first), self._gradient(), 0.0)
         if largest(point.g) > settings["tolerance_grad"]:
             with region("LBFGS.step"):
-                self.iterate(closure, settings, point)
+                self._iterate(closure, settings, point)
         return first
 
-    def iterate(self, closure: Callable[[], Any], settings: dict[str, Any], point: Point) -> None:
+    def _iterate(self, closure: Callable[[], Any], settings: dict[str, Any], point: Point) -> None:
         """Take steps from a point, until one of the settings' limits is met."""
-        state, evaluations = self.memory, 1
+        state, evaluations = self._memory, 1
         least, flat = settings["tolerance_change"], settings["tolerance_grad"]
         for remaining in reversed(range(settings["max_iter"])):
             state["n_iter"] += 1
-            self.remember(point.g, settings["history_size"])
-            d, t = self.direction(point.g), settings["lr"]
+            self._remember(point.g, settings["history_size"])
+            d, t = self._direction(point.g), settings["lr"]
             if state["n_iter"] == 1:
                 t *= min(1.0, 1.0 / float(sum(abs(point.g))))
             state |= {"d": d, "t": t, "prev_flat_grad": point.g, "prev_loss": point.loss}
@@ -119,11 +119,11 @@ class LBFGS(Optimizer):
                 break
             if settings["line_search_fn"] is not None:
                 budget = settings["max_eval"] - evaluations
-                point, count = self.searched(closure, start, d, t, budget)
+                point, count = self._searched(closure, start, d, t, budget)
             elif remaining:
-                point, count = self.evaluated(closure, self.values(), d, t), 1
+                point, count = self._evaluated(closure, self._values(), d, t), 1
             else:  # nothing would be done with the loss and the gradient there
-                move(self.params, self.values(), d, t)
+                move(self._all_params, self._values(), d, t)
                 break
             evaluations += count
             state["func_evals"] += count
@@ -135,47 +135,47 @@ class LBFGS(Optimizer):
 
     # Along a line.
 
-    def searched(
+    def _searched(
         self, closure: Callable[[], Any], start: Point, d: Tensor, t: float, budget: int
     ) -> tuple[Point, int]:
         """The point that a line search finds, to which the parameters move."""
-        origin = self.values()
+        origin = self._values()
         try:
             point, count = search(
-                lambda t: self.evaluated(closure, origin, d, t), start, t, largest(d), budget
+                lambda t: self._evaluated(closure, origin, d, t), start, t, largest(d), budget
             )
         except BaseException:
-            move(self.params, origin, d, 0.0)
+            move(self._all_params, origin, d, 0.0)
             raise
-        move(self.params, origin, d, point.t)
+        move(self._all_params, origin, d, point.t)
         return point, count
 
-    def evaluated(
+    def _evaluated(
         self, closure: Callable[[], Any], origin: list[Tensor], d: Tensor, t: float
     ) -> Point:
         """The point at t, to which the parameters move."""
-        move(self.params, origin, d, t)
-        loss, g = float(loss_of(closure)), self.gradient()
+        move(self._all_params, origin, d, t)
+        loss, g = as_loss(loss_of(closure)), self._gradient()
         return Point(t, loss, g, float(dot(g, d)))
 
-    def values(self) -> list[Tensor]:
-        return [share(p) for p in self.params]
+    def _values(self) -> list[Tensor]:
+        return [share(p) for p in self._all_params]
 
-    def gradient(self) -> Tensor:
+    def _gradient(self) -> Tensor:
         """All gradients in a row, zeros for parameters that have none or don't require grad."""
         parts = [
             zeros((p.size,), dtype=p.dtype, device=p.device)
             if p.grad is None or not p.requires_grad
             else p.grad.detach().reshape(-1)
-            for p in self.params
+            for p in self._all_params
         ]
         return concat(parts)
 
     # The guess of the Hessian.
 
-    def remember(self, g: Tensor, most: int) -> None:
+    def _remember(self, g: Tensor, most: int) -> None:
         """Put the last step, and how it changed the gradient, into the history."""
-        state = self.memory
+        state = self._memory
         if state["n_iter"] == 1:
             state |= {"old_dirs": [], "old_stps": [], "ro": [], "H_diag": 1.0}
             return
@@ -187,9 +187,9 @@ class LBFGS(Optimizer):
                 state[name] = [*state[name], value][-most:]
             state["H_diag"] = curvature / float(dot(y, y))
 
-    def direction(self, g: Tensor) -> Tensor:
+    def _direction(self, g: Tensor) -> Tensor:
         """Minus the gradient, times the guess of the Hessian's inverse."""
-        state = self.memory
+        state = self._memory
         history = list(zip(state["old_dirs"], state["old_stps"], state["ro"], strict=True))
         d, parts = -g, []
         for y, s, ro in reversed(history):
@@ -202,12 +202,12 @@ class LBFGS(Optimizer):
 
     # What is remembered.
 
-    def entries(self) -> dict[Tensor, dict[str, Any]]:
-        return {self.params[0]: self.memory} if self.memory else {}
+    def _remembered(self) -> dict[Tensor, dict[str, Any]]:
+        return {self._all_params[0]: self._memory} if self._memory else {}
 
-    def check_entry(self, where: str, p: Tensor, settings: dict[str, Any], entry: Any) -> None:
+    def _check_entry(self, where: str, p: Tensor, settings: dict[str, Any], entry: Any) -> None:
         function, _, what = where.partition(": ")
-        if p is not self.params[0]:
+        if p is not self._all_params[0]:
             raise ArgumentError(f"{where} is unexpected: all is remembered with the first one")
         names = (*TENSORS, *LISTS, *NUMBERS, "ro")
         begun = isinstance(entry, dict) and entry.get("n_iter", 0)
@@ -216,7 +216,7 @@ class LBFGS(Optimizer):
             check_number(f"{where}[{name!r}]", entry.get(name, 0))
         if not begun:
             return
-        own = self.gradient()
+        own = self._gradient()
         for name in TENSORS:
             check_alike(f"{where}[{name!r}]", own, entry[name])
         if len({len(entry[name]) for name in (*LISTS, "ro")}) > 1:
@@ -227,11 +227,22 @@ class LBFGS(Optimizer):
         for x in entry["ro"]:
             check_number(f"{where}['ro']", x)
 
-    def restore(self, settings: list[dict[str, Any]], entries: dict[Tensor, dict]) -> None:
-        first = self.params[0]
+    def _recall(self, settings: list[dict[str, Any]], entries: dict[Tensor, dict]) -> None:
+        first = self._all_params[0]
         entry = plain(entries.get(first, {}))
         entry.pop("al", None)  # what PyTorch keeps to use its memory again
-        self.memory = {name: at_home(name, value, first.device) for name, value in entry.items()}
+        self._memory = {name: at_home(name, value, first.device) for name, value in entry.items()}
+
+
+def as_loss(value: Any) -> float:
+    """What a closure has returned, as a number."""
+    try:
+        return float(value)
+    except TypeError:
+        raise DTypeError(
+            f"LBFGS: the closure must return the loss, got {type(value).__name__}; end it with "
+            "`return loss`"
+        ) from None
 
 
 def at_home(name: str, value: Any, device: str) -> Any:

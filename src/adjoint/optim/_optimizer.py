@@ -1,5 +1,6 @@
 """What all optimizers share: groups of parameters with settings, and states that can be saved."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 from .._errors import ArgumentError
 from .._modes import enable_grad
 from .._tensor import Tensor
+from ..functions._arguments import reject
 from ..functions.creation import zeros_like
 from ._groups import Params, as_groups, as_params, check_setting
-from ._saved import check_entries, check_groups, plain
+from ._saved import check_entries, check_groups, moved, plain
 
 
 class Optimizer:
@@ -25,20 +27,47 @@ class Optimizer:
     >>> optimizer.param_groups[0]["lr"] = 0.2
     >>> [group["lr"] for group in optimizer.param_groups]
     [0.2, 0.5]
+
+    One of your own has a `step`, and may keep what it remembers of each parameter in `state`, a
+    dict for each, which `state_dict` saves:
+
+    >>> class Momentum(ad.optim.Optimizer):
+    ...     def __init__(self, params, lr=0.1):
+    ...         super().__init__(params, {"lr": lr})
+    ...
+    ...     @ad.no_grad()
+    ...     def step(self, closure=None):
+    ...         for group in self.param_groups:
+    ...             for p in group["params"]:
+    ...                 if p.grad is not None:
+    ...                     state = self.state[p]
+    ...                     state["velocity"] = 0.9 * state.get("velocity", 0.0) + p.grad
+    ...                     p[...] = p - group["lr"] * state["velocity"]
+    >>> x = ad.tensor([3.0], requires_grad=True)
+    >>> optimizer = Momentum([x])
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x
+    tensor([2.4], requires_grad=True)
+    >>> optimizer.state_dict()["state"]
+    {0: {'velocity': tensor([6.])}}
     """
 
-    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
+    def __init__(self, params: Params, defaults: dict[str, Any], **unknown: Any) -> None:
+        if unknown:
+            reject(self._name, unknown)
         self.defaults = defaults
+        self._state: dict[Any, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        for group in as_groups(self.name, params):
+        for group in as_groups(self._name, params):
             self.add_param_group(group)
 
     @property
-    def name(self) -> str:
+    def _name(self) -> str:
         return type(self).__name__
 
     @property
-    def params(self) -> list[Tensor]:
+    def _all_params(self) -> list[Tensor]:
         """The parameters of all groups."""
         return [p for group in self.param_groups for p in group["params"]]
 
@@ -47,7 +76,7 @@ class Optimizer:
             "\n    ".join([f"{len(group['params'])} params", *shown(group, self.defaults)])
             for group in self.param_groups
         ]
-        return "\n  ".join([self.name, *groups])
+        return "\n  ".join([self._name, *groups])
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Optimize more parameters, with settings of their own or the defaults.
@@ -58,31 +87,29 @@ class Optimizer:
         >>> len(optimizer.param_groups)
         2
         """
-        tensors, names = as_params(self.name, param_group)
-        known = set(self.params)
+        tensors, names = as_params(self._name, param_group)
+        known = set(self._all_params)
         for p in tensors:
             if p in known:
-                raise ArgumentError(f"{self.name}: a parameter is in two groups")
+                raise ArgumentError(f"{self._name}: a parameter is in two groups")
         group = {"params": tensors} | self.defaults | param_group | {"params": tensors}
         if names is not None:
             group["param_names"] = names
         for other in self.param_groups:
             if ("param_names" in other) != (names is not None):
-                raise ArgumentError(f"{self.name}: all params have names, or none, got both")
-        self.check(self.settings(group))
+                raise ArgumentError(f"{self._name}: all params have names, or none, got both")
+        self._check_settings(self._settings_of(group))
         self.param_groups.append(group)
 
-    def settings(self, group: Mapping[str, Any]) -> dict[str, Any]:
+    def _settings_of(self, group: Mapping[str, Any]) -> dict[str, Any]:
         return {name: group[name] for name in self.defaults}
 
-    def check(self, settings: dict[str, Any]) -> None:
-        """Raise unless all settings are in their ranges."""
-        for name, value in settings.items():
-            check_setting(self.name, name, value)
+    def _check_settings(self, settings: dict[str, Any]) -> None:
+        """Raise unless all settings are in their ranges, which the base doesn't know."""
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, or make them zeros."""
-        for p in self.params:
+        for p in self._all_params:
             if set_to_none:
                 p.grad = None
             elif p.grad is not None:
@@ -99,23 +126,26 @@ class Optimizer:
     # What is remembered.
 
     @property
-    def state(self) -> Mapping[Tensor, Mapping[str, Any]]:
-        """What is remembered of each parameter that has been updated, to look at;
-        `load_state_dict` changes it."""
-        entries = self.entries()
-        return MappingProxyType({p: MappingProxyType(entry) for p, entry in entries.items()})
+    def state(self) -> Any:
+        """What is remembered of each parameter: a dict for each one that has been updated."""
+        return self._state
 
-    def entries(self) -> dict[Tensor, dict[str, Any]]:
-        raise NotImplementedError
+    def _remembered(self) -> Mapping[Any, Any]:
+        """What a saved state has, by parameter; or by name, if it is about no parameter."""
+        return self._state
 
-    def check_entry(self, where: str, p: Tensor, settings: dict[str, Any], entry: Any) -> None:
-        """Raise unless an entry of a saved state fits a parameter."""
-        raise NotImplementedError
+    def _check_state(
+        self, function: str, params: dict[int, Tensor], settings: dict[int, dict], state: Any
+    ) -> None:
+        """Raise unless a saved state fits the parameters, of which these are the numbers."""
 
-    def restore(self, settings: list[dict[str, Any]], entries: dict[Tensor, dict]) -> None:
+    def _recall(self, settings: list[dict[str, Any]], entries: dict[Any, Any]) -> None:
         """Remember what is in these entries, and nothing else. There are settings for each
         parameter."""
-        raise NotImplementedError
+        self._state.clear()
+        for key, entry in entries.items():
+            own = plain(entry)
+            self._state[key] = moved(own, key.device) if isinstance(key, Tensor) else own
 
     def state_dict(self) -> dict[str, Any]:
         """Settings and all that is remembered, which later steps don't change.
@@ -129,8 +159,12 @@ class Optimizer:
         >>> optimizer.state_dict()["state"]
         {0: {'momentum_buffer': tensor([6.])}}
         """
-        entries = self.entries()
-        state = {k: plain(entries[p]) for k, p in enumerate(self.params) if p in entries}
+        numbers: dict[Any, int] = {p: k for k, p in enumerate(self._all_params)}
+        state = {
+            numbers.get(key, key): plain(entry)
+            for key, entry in self._remembered().items()
+            if key in numbers or not isinstance(key, Tensor)
+        }
         groups, start = [], 0
         for group in self.param_groups:
             end = start + len(group["params"])
@@ -145,22 +179,50 @@ class Optimizer:
         Tensors move to the devices of the parameters; shapes and dtypes must be the same. Nothing
         changes if there is an error.
         """
-        function = f"{self.name}.load_state_dict"
+        function = f"{self._name}.load_state_dict"
         check_entries(function, "the state dict", state_dict, ("state", "param_groups"))
         saved = check_groups(function, state_dict["param_groups"], self.param_groups, self.defaults)
-        settings = [self.settings(group) for group in saved for _ in group["params"]]
+        settings = [self._settings_of(group) for group in saved for _ in group["params"]]
         for own in settings:
-            self.check(own)
+            self._check_settings(own)
         places = [k for group in state_dict["param_groups"] for k in group["params"]]
-        check_entries(function, "state", state_dict["state"], (), places)
-        owners = dict(zip(places, self.params, strict=True))
-        own_settings = dict(zip(places, settings, strict=True))
-        for k, entry in state_dict["state"].items():
-            self.check_entry(f"{function}: state[{k}]", owners[k], own_settings[k], entry)
+        params: dict[Any, Any] = dict(zip(places, self._all_params, strict=True))
+        state = state_dict["state"]
+        check_entries(function, "state", state, (), state)
+        self._check_state(function, params, dict(zip(places, settings, strict=True)), state)
         for group, other in zip(self.param_groups, saved, strict=True):
             group.clear()
             group.update(other)
-        self.restore(settings, {owners[k]: entry for k, entry in state_dict["state"].items()})
+        self._recall(settings, {params.get(k, k): entry for k, entry in state.items()})
+
+
+class Checked(Optimizer):
+    """An optimizer that knows its settings, and what a saved state of it has."""
+
+    def _check_settings(self, settings: dict[str, Any]) -> None:
+        for name, value in settings.items():
+            check_setting(self._name, name, value)
+
+    @property
+    def state(self) -> Mapping[Tensor, Mapping[str, Any]]:
+        """What is remembered of each parameter that has been updated, to look at;
+        `load_state_dict` changes it."""
+        entries = self._remembered()
+        return MappingProxyType({p: MappingProxyType(entry) for p, entry in entries.items()})
+
+    def _remembered(self) -> dict[Tensor, dict[str, Any]]:
+        raise NotImplementedError
+
+    def _check_state(
+        self, function: str, params: dict[int, Tensor], settings: dict[int, dict], state: Any
+    ) -> None:
+        check_entries(function, "state", state, (), params)
+        for k, entry in state.items():
+            self._check_entry(f"{function}: state[{k}]", params[k], settings[k], entry)
+
+    def _check_entry(self, where: str, p: Tensor, settings: dict[str, Any], entry: Any) -> None:
+        """Raise unless an entry of a saved state fits a parameter."""
+        raise NotImplementedError
 
 
 def shown(group: dict[str, Any], names: Any) -> list[str]:

@@ -23,7 +23,7 @@ class RMSprop(Elementwise):
     tensor([   2.5, -399.5], requires_grad=True)
     """
 
-    memory = ("square_avg", "momentum_buffer", "grad_avg")
+    _memory = ("square_avg", "momentum_buffer", "grad_avg")
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class RMSprop(Elementwise):
         centered: bool = False,
         *,
         maximize: bool = False,
+        **unknown: Any,
     ) -> None:
         super().__init__(
             params,
@@ -48,22 +49,23 @@ class RMSprop(Elementwise):
                 "weight_decay": weight_decay,
                 "maximize": maximize,
             },
+            **unknown,
         )
 
-    def remembers(self, settings: dict[str, Any]) -> tuple[str, ...]:
+    def _remembers(self, settings: dict[str, Any]) -> tuple[str, ...]:
         kept = (True, settings["momentum"], settings["centered"])
-        return tuple(name for name, keep in zip(self.memory, kept, strict=True) if keep)
+        return tuple(name for name, keep in zip(self._memory, kept, strict=True) if keep)
 
-    def rule(self, settings: dict[str, Any]) -> Rule:
+    def _rule(self, settings: dict[str, Any]) -> Rule:
         flags = (
             ("maximize", settings["maximize"]),
             ("decays", settings["weight_decay"] != 0),
             ("centered", settings["centered"]),
             ("mostly_new", settings["alpha"] <= 0.5),
         )
-        return Rule(rmsprop, 2 + len(self.remembers(settings)), 7, flags)
+        return Rule(rmsprop, 2 + len(self._remembers(settings)), 7, flags)
 
-    def numbers(self, rule: Rule, settings: dict[str, Any], steps: Tensor) -> tuple[Number, ...]:
+    def _numbers(self, rule: Rule, settings: dict[str, Any], steps: Tensor) -> tuple[Number, ...]:
         alpha = settings["alpha"]
         part = alpha if rule.has("mostly_new") else 1 - alpha
         rest = settings["eps"], settings["weight_decay"], settings["momentum"]

@@ -1,6 +1,7 @@
 """Saved states: plain values only, and errors that say which entry doesn't fit."""
 
 from collections.abc import Collection, Sequence
+from numbers import Real
 from typing import Any
 
 from .._errors import ArgumentError, DTypeError, ShapeError
@@ -18,13 +19,25 @@ def plain(value: Any) -> Any:
     return value
 
 
+def moved(value: Any, device: str, name: str = "") -> Any:
+    """Dicts and lists with their tensors on a device, but numbers of steps, which stay."""
+    if isinstance(value, Tensor) and name != "step":
+        return value.to(device)
+    if isinstance(value, dict):
+        return {key: moved(item, device, key) for key, item in value.items()}
+    if isinstance(value, list):
+        return [moved(item, device) for item in value]
+    return value
+
+
 def restored(group: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """A saved group as an optimizer has it: with its own parameters, and "betas" a tuple again."""
+    """A saved group as an optimizer has it: with its own parameters, and tuples again."""
     kept = {key: own[key] for key in ("params", "param_names") if key in own}
     rest = {key: x for key, x in group.items() if key not in ("params", "param_names")}
     out = kept | plain(rest)
-    if isinstance(out.get("betas"), list):
-        out["betas"] = tuple(out["betas"])
+    for key, value in out.items():
+        if isinstance(value, list) and (key == "betas" or isinstance(own.get(key), tuple)):
+            out[key] = tuple(value)
     return out
 
 
@@ -70,12 +83,31 @@ def check_param_names(where: str, group: dict[str, Any], other: dict[str, Any]) 
     """Raise if both groups name their parameters, and not alike."""
     if "param_names" not in group or "param_names" not in other:
         return
-    for own, given in zip(group["param_names"], other["param_names"], strict=True):
+    names, count = other["param_names"], len(group["param_names"])
+    if not isinstance(names, list | tuple) or len(names) != count:
+        raise ArgumentError(f"{where}['param_names'] must be {count} names, got {names!r}")
+    for own, given in zip(group["param_names"], names, strict=True):
         if own != given:
             raise ArgumentError(
                 f"{where} is for a parameter {given!r} where the optimizer has {own!r}; if they "
                 "are the same, remove 'param_names' from the saved group"
             )
+
+
+def check_kind(where: str, own: Any, given: Any) -> None:
+    """Raise unless a saved value is of the kind of one's own."""
+    if not is_like(own, given):
+        raise ArgumentError(f"{where} must be like {own!r}, got {given!r}")
+
+
+def is_like(own: Any, given: Any) -> bool:
+    """Whether both are numbers, texts, or lists of them of one length; any other is like any."""
+    if isinstance(own, list):
+        alike = isinstance(given, list | tuple) and len(given) == len(own)
+        return alike and all(map(is_like, own, given))
+    if isinstance(own, bool | str):
+        return isinstance(given, type(own))
+    return not isinstance(own, Real) or (isinstance(given, Real) and not isinstance(given, bool))
 
 
 def check_alike(where: str, own: Tensor, given: Any) -> None:

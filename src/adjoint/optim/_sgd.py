@@ -26,8 +26,8 @@ class SGD(Elementwise):
     tensor(2.4, requires_grad=True)
     """
 
-    memory = ("momentum_buffer",)
-    shows_steps = False
+    _memory = ("momentum_buffer",)
+    _shows_steps = False
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class SGD(Elementwise):
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        **unknown: Any,
     ) -> None:
         super().__init__(
             params,
@@ -50,10 +51,11 @@ class SGD(Elementwise):
                 "nesterov": nesterov,
                 "maximize": maximize,
             },
+            **unknown,
         )
 
-    def check(self, settings: dict[str, Any]) -> None:
-        super().check(settings)
+    def _check_settings(self, settings: dict[str, Any]) -> None:
+        super()._check_settings(settings)
         momentum, dampening = settings["momentum"], settings["dampening"]
         if settings["nesterov"] and (not momentum or dampening):
             raise ArgumentError(
@@ -61,19 +63,19 @@ class SGD(Elementwise):
                 f"momentum={momentum}, dampening={dampening}"
             )
 
-    def remembers(self, settings: dict[str, Any]) -> tuple[str, ...]:
-        return self.memory if settings["momentum"] else ()
+    def _remembers(self, settings: dict[str, Any]) -> tuple[str, ...]:
+        return self._memory if settings["momentum"] else ()
 
-    def rule(self, settings: dict[str, Any]) -> Rule:
+    def _rule(self, settings: dict[str, Any]) -> Rule:
         flags = (
             ("maximize", settings["maximize"]),
             ("decays", settings["weight_decay"] != 0),
-            ("dampens", settings["dampening"] != 0),
+            ("dampens", settings["momentum"] != 0 and settings["dampening"] != 0),
             ("nesterov", settings["nesterov"]),
         )
         return Rule(sgd, 3 if settings["momentum"] else 2, 4, flags)
 
-    def numbers(self, rule: Rule, settings: dict[str, Any], steps: Tensor) -> tuple[Number, ...]:
+    def _numbers(self, rule: Rule, settings: dict[str, Any], steps: Tensor) -> tuple[Number, ...]:
         fresh = 1.0
         if rule.has("dampens"):  # from the second step on
             fresh = 1 - settings["dampening"] * minimum(steps - 1, 1.0)

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import backends
+from .._errors import DeviceError, DTypeError
 from .._modes import ANOMALY, TRACE, mode
-from .._tensor import Tensor
+from .._tensor import Tensor, describe
 from ..functions.assignment import replace
 from ..functions.elementwise import astype
 from ..kernels.language import TYPES
@@ -149,10 +150,23 @@ def table(numbers: Sequence[Number], places: list[int]) -> np.ndarray:
 
 def compose(rule: Rule, updates: Sequence[Update], place: int, numbers: Sequence[Number]) -> None:
     tensors, g = updates[place]
+    check_alike(*tensors)
     own = [x if type(x) is float else number_at(x, place, tensors[0]) for x in numbers]
     outputs = rule((tensors[0], g, *tensors[1:]), own, OPS)
     for tensor, value in zip(tensors, outputs, strict=True):
         replace("step", tensor, value)
+
+
+def check_alike(p: Tensor, *remembered: Tensor) -> None:
+    """What is remembered of a parameter is like it, unless that has been changed since."""
+    for x in remembered:
+        if x.data.dtype is not p.data.dtype or x.device != p.device:
+            error = DTypeError if x.device == p.device else DeviceError
+            raise error(
+                f"step: a parameter is {describe(p)} on {p.device}, but what is remembered of it "
+                f"{describe(x)} on {x.device}; it was moved or cast after the first step: make a "
+                "new optimizer, or do that before"
+            )
 
 
 def number_at(number: Number, place: int, p: Tensor) -> Any:

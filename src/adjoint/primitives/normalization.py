@@ -10,7 +10,8 @@ from .. import op
 from .._shapes import Shape, reduced_shape
 from .creation import full
 from .elementwise import sqrt
-from .reductions import sum_
+from .reductions import repeated, sum_, unbroadcast
+from .shapes import with_rank
 
 
 def standardize_shape(x_shape: Shape, axis: Shape) -> tuple[Shape, Shape, Shape]:
@@ -51,6 +52,31 @@ def var_rule(g, dmean, dvar, out, var, result, axis, eps, center):
     return 2 * dvar * total(g * out, axis) / (sqrt(var + eps) * n) - along / (2 * (var + eps))
 
 
+def scaled_standardize_batch(
+    size: int, batched: tuple[bool, ...], x, weight, bias, *, axis, **attrs
+):
+    x = x if batched[0] else repeated(x, size)
+    rank = len(x.shape) - 1
+    weight = with_rank(weight, rank) if batched[1] else weight
+    bias = with_rank(bias, rank) if batched[2] else bias
+    return scaled_standardize(x, weight, bias, axis=tuple(k + 1 for k in axis), **attrs)
+
+
+def scaled_standardize_vjp(
+    g_out, g_normal, g_var, weight, bias_shape, normal, var, arrived, needs, axis, eps, center
+):
+    dnormal = g_out * weight
+    if arrived[1]:
+        dnormal = dnormal + g_normal
+    none = full(shape=var.shape, value=0, dtype=var.data.dtype, device=var.device)
+    attrs = {"axis": axis, "eps": eps, "center": center}
+    return (
+        standardize_gradient(dnormal, none, g_var, normal, var, **attrs),
+        unbroadcast(g_out * normal, weight.shape) if needs[1] else None,
+        unbroadcast(g_out, bias_shape) if needs[2] else None,
+    )
+
+
 standardize = op.other(
     "standardize",
     "(x - mean) / sqrt(var + eps) over axes, and both statistics with these axes kept as ones. "
@@ -62,6 +88,17 @@ standardize = op.other(
     x=lambda g_out, g_mean, g_var, out, var, axis, eps, center: standardize_gradient(
         g_out, g_mean, g_var, out, var, axis=axis, eps=eps, center=center
     ),
+)
+scaled_standardize = op.other(
+    "scaled_standardize",
+    "standardize's result times a weight, plus a bias, which broadcast to x; and without these, and "
+    "the variance.",
+    inputs="x weight bias?",
+    outputs="out normal var",
+    attrs="axis eps center",
+    shape=lambda x_shape, axis: (x_shape, x_shape, reduced_shape(x_shape, axis, True)),
+    batch=scaled_standardize_batch,
+    vjp=scaled_standardize_vjp,
 )
 standardize_gradient = op.other(
     "standardize_gradient",

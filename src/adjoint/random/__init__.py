@@ -15,9 +15,10 @@ new value is put back; values of parameters aren't checked then.
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._tensor import Tensor
+from ..functions import hints
 from ._choice import categorical, choice, permutation
 from ._continuous import cauchy, exponential, gumbel, laplace, normal, uniform
 from ._gamma import beta, dirichlet, gamma
@@ -52,6 +53,12 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if not TYPE_CHECKING:  # else every name would be right
+
+    def __getattr__(name: str) -> Any:
+        raise hints.missing("module 'adjoint.random'", name, hints.RANDOM)
 
 
 # What isn't a way to draw numbers, and so isn't bound to generators as a method.

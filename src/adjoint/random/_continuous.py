@@ -7,6 +7,7 @@ import numpy as np
 
 from .._operands import to_dtype
 from .._tensor import Tensor
+from ..functions._arguments import shape_first
 from ..functions.creation import ask_for_grad
 from ..functions.shapes import concat, reshape
 from ..primitives.elementwise import cos, isfinite, log, minimum, nextafter, sin, sqrt
@@ -16,6 +17,7 @@ from ._parameters import Draw, Options, check, not_negative, prepared
 from ._units import fraction, unit
 
 
+@shape_first("random.uniform", "low")
 def uniform(
     shape: Any = None,
     low: Any = 0.0,
@@ -55,6 +57,7 @@ def is_finite(x: Any, dtype: np.dtype) -> Any:
     return isfinite(x) if isinstance(x, Tensor) else bool(np.isfinite(np.array(x, dtype)))
 
 
+@shape_first("random.normal", "mean")
 def normal(
     shape: Any = None,
     mean: Any = 0.0,

@@ -28,7 +28,7 @@ MODULES = (
         LEAST,
         "sum max min prod logsumexp softmax log_softmax masked_softmax cross_entropy moments",
     ),
-    ("fast.normalization", 1 << 12, "standardize standardize_gradient"),
+    ("fast.normalization", 1 << 12, "standardize scaled_standardize standardize_gradient"),
     ("fast.places", 1 << 12, "index scatter take_along_axis scatter_along_axis"),
     ("fast.pooling", 1 << 10, "max_pool window_sum window_spread"),
     ("fast.movement", LEAST, "reshape concat pad place"),

@@ -27,6 +27,13 @@ def standardize(x, *, axis, eps, center):
     return by_blocks(standardized, axis, x), mean, var
 
 
+@kernel
+def scaled_standardize(x, weight, bias, *, axis, eps, center):
+    normal, _, var = standardize(x, axis=axis, eps=eps, center=center)
+    out = normal * weight
+    return out if bias is None else np.add(out, bias, out), normal, var
+
+
 def centred(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows less their means, and the means.
 

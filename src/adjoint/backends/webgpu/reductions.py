@@ -106,6 +106,13 @@ def standardize(x, *, axis, eps, center):
 
 
 @kernel
+def scaled_standardize(x, weight, bias, *, axis, eps, center):
+    run = rows("scaled_standardize", x.dtype, center=center, biased=bias is not None)
+    arrays = [x, weight] if bias is None else [x, weight, bias]
+    return tuple(run.reduce(arrays, positive(axis, x.ndim), [eps]))
+
+
+@kernel
 def standardize_gradient(dout, dmean, dvar, out, var, *, axis, eps, center):
     run = rows("standardize_gradient", dout.dtype, center=center)
     return run.reduce([dout, dmean, dvar, out, var], positive(axis, dout.ndim), [eps])[0]

@@ -133,8 +133,8 @@ class LeakyReLU(OfOne):
 
     function, options = staticmethod(F.leaky_relu), ("negative_slope",)
 
-    def __init__(self, negative_slope: float = 0.01) -> None:
-        super().__init__()
+    def __init__(self, negative_slope: float = 0.01, *more: Any, **unknown: Any) -> None:
+        super().__init__(*more, **unknown)
         self.negative_slope = as_scalar("LeakyReLU", "negative_slope", negative_slope)
 
 
@@ -147,8 +147,8 @@ class ELU(OfOne):
 
     function, options = staticmethod(F.elu), ("alpha",)
 
-    def __init__(self, alpha: float = 1.0) -> None:
-        super().__init__()
+    def __init__(self, alpha: float = 1.0, *more: Any, **unknown: Any) -> None:
+        super().__init__(*more, **unknown)
         self.alpha = as_scalar("ELU", "alpha", alpha)
 
 
@@ -161,8 +161,8 @@ class CELU(OfOne):
 
     function, options = staticmethod(F.celu), ("alpha",)
 
-    def __init__(self, alpha: float = 1.0) -> None:
-        super().__init__()
+    def __init__(self, alpha: float = 1.0, *more: Any, **unknown: Any) -> None:
+        super().__init__(*more, **unknown)
         self.alpha = as_scalar("CELU", "alpha", alpha)
         if not self.alpha:
             raise ArgumentError("CELU: alpha must not be 0")
@@ -208,8 +208,10 @@ class Hardtanh(OfOne):
 
     function, options = staticmethod(F.hardtanh), ("min_val", "max_val")
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
-        super().__init__()
+    def __init__(
+        self, min_val: float = -1.0, max_val: float = 1.0, *more: Any, **unknown: Any
+    ) -> None:
+        super().__init__(*more, **unknown)
         self.min_val = as_scalar("Hardtanh", "min_val", min_val)
         self.max_val = as_scalar("Hardtanh", "max_val", max_val)
         if not self.min_val < self.max_val:
@@ -225,8 +227,8 @@ class Threshold(OfOne):
 
     function, options = staticmethod(F.threshold), ("threshold", "value")
 
-    def __init__(self, threshold: float, value: float) -> None:
-        super().__init__()
+    def __init__(self, threshold: float, value: float, *more: Any, **unknown: Any) -> None:
+        super().__init__(*more, **unknown)
         self.threshold = as_scalar("Threshold", "threshold", threshold)
         self.value = as_scalar("Threshold", "value", value)
 

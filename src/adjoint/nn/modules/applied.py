@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from ..._errors import ArgumentError
+from ..._errors import ArgumentError, KeywordError
 from ..._tensor import Tensor
-from ...functions._arguments import as_integer, reject
+from ...functions._arguments import as_count, reject
 from .module import Module
 
 
@@ -15,10 +15,12 @@ class Applied(Module):
     function: Callable[..., Any]
     options: tuple[str, ...] = ()
 
-    def __init__(self, **unknown: Any) -> None:
+    def __init__(self, *more: Any, **unknown: Any) -> None:
         super().__init__()
-        if unknown:
-            reject(kind(self), unknown)
+        if more and not isinstance(more[0], bool):
+            raise KeywordError(f"{kind(self)}: too many arguments, the first is {more[0]!r}")
+        if more or unknown:
+            reject(kind(self), unknown or {"inplace": more[0]})
 
     def _applied(self, *inputs: Any) -> Any:
         """The function of inputs, with the options as they are now."""
@@ -49,10 +51,7 @@ def kind(layer: Module) -> str:
 
 def count(layer: Module, name: str, value: Any, least: int = 1) -> int:
     """An integer that isn't too small."""
-    number = as_integer(kind(layer), name, value)
-    if number < least:
-        raise ArgumentError(f"{kind(layer)}: {name}={number} must be at least {least}")
-    return number
+    return as_count(kind(layer), name, value, least)
 
 
 def check_multiple(layer: Module, name: str, parts: str) -> None:

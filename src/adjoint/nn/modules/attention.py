@@ -137,13 +137,14 @@ class MultiheadAttention(Module):
         weight, bias = self.in_proj_weight, self.in_proj_bias
         if weight is not None and query is key is value:
             x = F.linear(query, weight, bias)
-            x = reshape(x, (*x.shape[:-1], 3, self.num_heads, -1))
+            x = reshape(x, (*x.shape[:-1], 3, self.num_heads, self.embed_dim // self.num_heads))
             return unstack(permute_dims(x, layout.three))
         own = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         weights = own if weight is None else split(weight, 3)
         biases = (None, None, None) if bias is None else split(bias, 3)
         parts = map(F.linear, (query, key, value), weights, biases)
-        split_up = (reshape(x, (*x.shape[:-1], self.num_heads, -1)) for x in parts)
+        size = self.embed_dim // self.num_heads
+        split_up = (reshape(x, (*x.shape[:-1], self.num_heads, size)) for x in parts)
         return tuple(permute_dims(x, layout.apart) for x in split_up)
 
     # Masks
@@ -158,7 +159,8 @@ class MultiheadAttention(Module):
         if attn_mask is not None:
             heads = (batch[0] * self.num_heads if batch else self.num_heads, length, others)
             mask = self._allowing("attn_mask", attn_mask, (length, others), heads)
-            masks.append(reshape(mask, (*batch, -1, length, others)) if mask.ndim == 3 else mask)
+            shape = (*batch, self.num_heads, length, others)
+            masks.append(reshape(mask, shape) if mask.ndim == 3 else mask)
         elif causal:
             masks.append(causal_mask(length, others, q.device))
         if padding is not None:

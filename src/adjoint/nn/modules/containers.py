@@ -14,6 +14,13 @@ class Numbered(Module):
 
     def _fill(self, modules: Iterable[Any]) -> None:
         """Let these be all modules, in this order."""
+        new = self._checked(modules)
+        for name in list(self._names()):
+            delattr(self, name)
+        for number, module in enumerate(new):
+            self.register_module(str(number), module)
+
+    def _checked(self, modules: Iterable[Any]) -> list[Module]:
         new = list(modules)
         for module in new:
             if not isinstance(module, Module):
@@ -21,10 +28,7 @@ class Numbered(Module):
                     f"{type(self).__name__}: modules are needed, got a {type(module).__name__}; "
                     "for a function, write a Module whose forward calls it"
                 )
-        for name in list(self._names()):
-            delattr(self, name)
-        for number, module in enumerate(new):
-            self.register_module(str(number), module)
+        return new
 
     def _names(self) -> Iterator[str]:
         return (name for name, _ in self._attributes())
@@ -45,9 +49,14 @@ class Numbered(Module):
         """A module, or for a slice those in it, as a container of the same kind."""
         if isinstance(index, slice):
             part = type(self).__new__(type(self))
-            part._fill(self._all()[index])
+            for name, module in self._part(index).items():
+                part.register_module(name, module)
             return part
         return self._all()[self._place(index)]
+
+    def _part(self, index: slice) -> dict[str, Module]:
+        """The modules of a slice, by the names that they have there."""
+        return {str(number): module for number, module in enumerate(self._all()[index])}
 
     def __setitem__(self, index: int, module: Module) -> None:
         self.register_module(list(self._names())[self._place(index)], module)
@@ -67,12 +76,13 @@ class Numbered(Module):
 
     def append(self, module: Module) -> Any:
         """Add a module at the end; returns the container."""
-        self._fill([*self._all(), module])
-        return self
+        return self.extend([module])
 
     def extend(self, modules: Iterable[Module]) -> Any:
         """Add modules at the end; returns the container."""
-        self._fill([*self._all(), *modules])
+        new = self._checked(modules)
+        for number, module in enumerate(new, len(self)):
+            self.register_module(str(number), module)
         return self
 
     def insert(self, index: int, module: Module) -> Any:
@@ -105,6 +115,10 @@ class Sequential(Numbered):
                 self.register_module(name, module)
         else:
             self._fill(modules)
+
+    def _part(self, index: slice) -> dict[str, Module]:
+        """They keep their names, and so do files of weights."""
+        return dict(list(self._attributes())[index])
 
     def forward(self, x: Any) -> Any:
         """x through all modules."""
@@ -168,7 +182,18 @@ class ModuleDict(Module):
         self.register_module(name, module)
 
     def __delitem__(self, name: str) -> None:
+        self.pop(name)
+
+    def pop(self, name: str) -> Module:
+        """Take a module out, and return it."""
+        module = self[name]
         delattr(self, name)
+        return module
+
+    def clear(self) -> None:
+        """Take all modules out."""
+        for name in self.keys():
+            delattr(self, name)
 
     def __len__(self) -> int:
         return len(self.keys())

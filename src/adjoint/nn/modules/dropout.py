@@ -1,5 +1,7 @@
 """Dropout: in training a random part is put to zero; in evaluation nothing happens."""
 
+from typing import Any
+
 from .. import functional as F
 from .._dropout import as_probability
 from .applied import OfOne, kind, settings
@@ -10,8 +12,8 @@ class Drop(OfOne):
 
     options = ("p", "training")
 
-    def __init__(self, p: float = 0.5) -> None:
-        super().__init__()
+    def __init__(self, p: float = 0.5, *more: Any, **unknown: Any) -> None:
+        super().__init__(*more, **unknown)
         as_probability(kind(self), "p", p)
         self.p = p
 

@@ -5,7 +5,7 @@ from typing import Any
 from ..._errors import ArgumentError, ShapeError
 from ..._modes import no_grad
 from ..._tensor import Tensor
-from ...functions._arguments import as_integer, as_tensor
+from ...functions._arguments import as_integer, as_tensor, reject
 from ...functions.creation import empty
 from .. import functional as F
 from .. import init
@@ -32,8 +32,11 @@ class Embedding(Module):
         *,
         device: str | None = None,
         dtype: Any = None,
+        **unknown: Any,
     ) -> None:
         super().__init__()
+        if unknown:
+            reject("Embedding", unknown)
         self._set_sizes(num_embeddings, embedding_dim, padding_idx)
         shape = (self.num_embeddings, self.embedding_dim)
         self.weight = Parameter(empty(shape, device=device, dtype=dtype))

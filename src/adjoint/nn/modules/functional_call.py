@@ -24,8 +24,9 @@ def functional_call(
     So `ad.grad`, `ad.vmap`, `ad.jvp` and others work over modules. The tensors are named by their
     paths; the others stay as they are, unless `strict` asks for all of them. One that the module
     has under several names is replaced under all of them. What the module assigns to, such as
-    running statistics, is the tensor that it was given. `args` is a tuple of arguments, or the only
-    one.
+    running statistics, is the tensor that it was given; inside `ad.vmap` that is one of its own, so
+    outside nothing changes. A module with `ad.checkpoint` in it can't be called so: it would run
+    again with its own parameters. `args` is a tuple of arguments, or the only one.
 
     >>> model, x = ad.nn.Linear(2, 1), ad.asarray([[1.0, 2.0]])
     >>> def loss(parameters):

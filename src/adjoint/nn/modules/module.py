@@ -5,14 +5,16 @@ order in which they were set. Only the names of buffers, which are plain tensors
 """
 
 import textwrap
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ..._dtypes import DType, float16, float32, float64
 from ..._errors import ArgumentError, DTypeError
 from ..._modes import PROFILE, mode
 from ..._node import HookHandle, registered
 from ..._tensor import Tensor, share
+from ...functions import hints
+from ...functions.creation import zeros_like
 from .._parameter import Parameter, refill
 from . import paths, states
 from .paths import joined, shown
@@ -52,6 +54,7 @@ class Module:
     training = True
     on_host: tuple[str, ...] = ()  # buffers that stay in host memory: counters
     _buffers: dict[str, bool] = {}  # noqa: RUF012  names, and whether state_dict has them
+    _reserved: frozenset[str] = frozenset()  # names that are None, but keep their place
     _hooks: Hooks | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -86,30 +89,61 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = vars(self).get(name)
-        if isinstance(own, Parameter) and not isinstance(value, Parameter | None):
-            raise DTypeError(
-                f"{type(self).__name__}.{name} is a parameter, and can't become {shown(value)}: "
+        is_part = isinstance(own, Parameter | Module)
+        if isinstance(value, Parameter) or (isinstance(value, Module) and not is_part):
+            if name in self._buffers:
+                self._forget_buffer(name)
+            if not is_part and name in vars(self) and name not in self._reserved:
+                object.__delattr__(self, name)  # parts are in the order in which they came
+        elif is_part or name in self._buffers:
+            self._check_replacement(name, own, value)
+            if is_part and value is None:
+                self._reserve(name)
+        object.__setattr__(self, name, value)
+
+    def _check_replacement(self, name: str, own: Any, value: Any) -> None:
+        """A parameter, module or buffer stays one, or becomes None."""
+        if isinstance(own, Module):
+            fits, what, advice = Module, "module", "assign a module or None"
+        elif isinstance(own, Parameter):
+            fits, what = Parameter, "parameter"
+            advice = (
                 "assign nn.Parameter(value), or change its values under ad.no_grad() with "
                 f"{name}[...] = value"
             )
-        if name in self._buffers and not isinstance(value, Tensor | None):
+        else:
+            fits, what, advice = Tensor, "buffer", "assign a tensor or None"
+        if not isinstance(value, fits | None):
             raise DTypeError(
-                f"{type(self).__name__}.{name} is a buffer, and can't become {shown(value)}: "
-                "assign a tensor or None"
+                f"{type(self).__name__}.{name} is a {what}, and can't become {shown(value)}: "
+                f"{advice}"
             )
-        object.__setattr__(self, name, value)
+
+    if not TYPE_CHECKING:  # else every name would be right
+
+        def __getattr__(self, name: str) -> Any:
+            if name in hints.MODULES:
+                raise hints.missing(type(self).__name__, name, hints.MODULES)
+            return object.__getattribute__(self, name)  # raises what it raised before
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
         if name in self._buffers:
-            rest = {other: kept for other, kept in self._buffers.items() if other != name}
-            object.__setattr__(self, "_buffers", rest)
+            self._forget_buffer(name)
+
+    def _forget_buffer(self, name: str) -> None:
+        rest = {other: kept for other, kept in self._buffers.items() if other != name}
+        object.__setattr__(self, "_buffers", rest)
+
+    def _reserve(self, name: str) -> None:
+        object.__setattr__(self, "_reserved", self._reserved | {name})
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Set an attribute that is a parameter, or None: there could be one, but there isn't."""
-        self._check_name("register_parameter", name)
+        self._check_name("register_parameter", name, self._own_parameters())
         if not isinstance(param, Parameter | None):
             raise DTypeError(f"register_parameter: {name} must be a Parameter, got {shown(param)}")
+        self._reserve(name)
         setattr(self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -121,7 +155,7 @@ class Module:
         >>> layer.state_dict()
         {'mean': tensor([0., 0.])}
         """
-        self._check_name("register_buffer", name)
+        self._check_name("register_buffer", name, self._buffers)
         if not isinstance(tensor, Tensor | None):
             raise DTypeError(f"register_buffer: {name} must be a tensor, got {shown(tensor)}")
         if isinstance(tensor, Parameter):
@@ -131,17 +165,19 @@ class Module:
 
     def register_module(self, name: str, module: "Module | None") -> None:
         """Set an attribute that is a module, also one whose name isn't an identifier."""
-        self._check_name("register_module", name)
+        self._check_name("register_module", name, dict(self._attributes()))
         if not isinstance(module, Module | None):
             raise DTypeError(f"register_module: {name} must be a Module, got {shown(module)}")
+        self._reserve(name)
         setattr(self, name, module)
 
     add_module = register_module
 
-    def _check_name(self, function: str, name: str) -> None:
+    def _check_name(self, function: str, name: str, alike: Mapping[str, Any]) -> None:
+        """`alike`: the attributes that may be replaced."""
         if not isinstance(name, str) or not name or "." in name:
             raise ArgumentError(f"{function}: a name without dots is needed, got {name!r}")
-        if hasattr(self, name) and not isinstance(getattr(self, name), Tensor | Module | None):
+        if hasattr(self, name) and name not in alike and name not in self._reserved:
             raise ArgumentError(
                 f"{function}: {type(self).__name__} has an attribute {name!r} already, which is "
                 f"{shown(getattr(self, name))}; choose another name"
@@ -241,11 +277,18 @@ class Module:
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a path, such as "encoder.weight"."""
+        return self._found("get_parameter", "parameters", target, Module._own_parameters)
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a path, such as "norm.running_mean"."""
+        return self._found("get_buffer", "buffers", target, Module._own_buffers)
+
+    def _found(self, function: str, what: str, target: str, own: Callable[["Module"], dict]) -> Any:
         path, _, name = target.rpartition(".")
-        found = self.get_submodule(path)._own_parameters()
+        found = own(self.get_submodule(path))
         if name not in found:
             raise ArgumentError(
-                f"get_parameter: there is no {target!r}; the parameters there are: "
+                f"{function}: there is no {target!r}; the {what} there are: "
                 f"{', '.join(found) or 'none'}"
             )
         return found[name]
@@ -331,15 +374,17 @@ class Module:
             parameter.requires_grad_(requires_grad)
         return self
 
-    def zero_grad(self) -> None:
-        """Forget the gradients of all parameters."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or let them be zeros."""
         for parameter in self.parameters():
-            parameter.grad = None
+            keeps = parameter.grad is not None and not set_to_none
+            parameter.grad = zeros_like(parameter.grad) if keeps else None
 
     def apply(self, fn: Callable[["Module"], Any]) -> Self:
         """Call a function with each module, those below first; for initialisation."""
-        for module in reversed(list(self.modules())):
-            fn(module)
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
         return self
 
     # Hooks
@@ -365,6 +410,11 @@ class Module:
         if self._hooks is None:
             object.__setattr__(self, "_hooks", Hooks({}, {}))
         return self._hooks  # type: ignore[return-value]
+
+    def _drop_empty_hooks(self) -> None:
+        """Let calls be as fast as those of a module that never had hooks."""
+        if self._hooks is not None and not any(self._hooks):
+            object.__setattr__(self, "_hooks", None)
 
     # What people see
 

@@ -31,21 +31,27 @@ def places(module: "Module", prefix: str = "") -> Iterator[tuple[str, "Module"]]
 
 
 class Location:
-    """Where an error was raised: the layer, and its path from the outermost module known so far."""
+    """Where an error was raised: the layer, and its path from the outermost module known so far.
+
+    Modules are known by their ids, as the error may be pickled, or outlive them.
+    """
 
     def __init__(self, layer: "Module", message: Any) -> None:
-        self.layer = self.outermost = layer
+        self.kind = self.outermost_kind = type(layer).__name__
+        self.layer = self.outermost = id(layer)
         self.path, self.message, self.note = "", message, ""
 
+    def restart(self) -> None:
+        self.outermost, self.outermost_kind, self.path = self.layer, self.kind, ""
+
     def move_out(self, module: "Module") -> None:
-        names = (path for path, part in module.named_modules() if part is self.outermost)
-        name = next(names, f"<{type(self.outermost).__name__}>")  # it isn't among the attributes
+        names = (path for path, part in module.named_modules() if id(part) == self.outermost)
+        name = next(names, f"<{self.outermost_kind}>")  # it isn't among the attributes
         self.path = joined(name, self.path) if self.path else name
-        self.outermost = module
+        self.outermost, self.outermost_kind = id(module), type(module).__name__
 
     def __str__(self) -> str:
-        layer = type(self.layer).__name__
-        return f"in layer {self.path} ({layer})" if self.path else f"in {layer}"
+        return f"in layer {self.path} ({self.kind})" if self.path else f"in {self.kind}"
 
 
 def locate(error: Exception, module: "Module") -> None:
@@ -54,12 +60,12 @@ def locate(error: Exception, module: "Module") -> None:
     The innermost module is the first to do so, and each one around it adds what it knows. Our own
     errors say it in their message, others in a note below it.
     """
-    known: Any = getattr(error, "location", None)
+    known: Any = getattr(error, "_adjoint_location", None)
     if known is None:
         known = Location(module, error.args[0] if error.args else None)
-        error.location = known  # type: ignore[attr-defined]
-    elif module is known.layer:  # raised once more
-        known.outermost, known.path = module, ""
+        error._adjoint_location = known  # type: ignore[attr-defined]
+    elif id(module) == known.layer:  # raised once more
+        known.restart()
     else:
         known.move_out(module)
     if isinstance(error, AdjointError) and isinstance(known.message, str):

@@ -79,4 +79,4 @@ def check(name: str, missing: list[str], unexpected: list[str], mismatched: list
     ]
     if parts:
         advice = "" if mismatched else "; strict=False loads the others"
-        raise ArgumentError(f"{name}: {'. '.join(parts)}{advice}".replace("..", "."))
+        raise ArgumentError(f"{name}: {'. '.join(parts)}{advice}")

@@ -105,6 +105,8 @@ def observed(module: Module, inputs: tuple) -> dict[int, list[Tensor]]:
         for part in module.modules():
             stack.enter_context(part.register_forward_hook(note))
         module(*(as_input(module, x) for x in inputs))
+    for part in module.modules():
+        part._drop_empty_hooks()
     return outputs
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._errors import DTypeError
 from ..._tensor import Tensor
-from ...functions._arguments import as_integer
+from ...functions._arguments import as_integer, reject
 from ...functions.arrangement import triu
 from ...functions.creation import full
 from .. import functional as F
@@ -222,9 +222,9 @@ class Stack(Module):
         self.layers = ModuleList(copy.deepcopy(layer) for _ in range(self.num_layers))
         self.norm = norm
 
-    def _through(self, x: Any, *args: Any) -> Tensor:
+    def _through(self, x: Any, *args: Any, **masks: Any) -> Tensor:
         for layer in self.layers:
-            x = layer(x, *args)
+            x = layer(x, *args, **masks)
         return x if self.norm is None else self.norm(x)
 
 
@@ -236,7 +236,11 @@ class TransformerEncoder(Stack):
     (5, 1, 8)
     """
 
-    def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+    def __init__(
+        self, encoder_layer: Module, num_layers: int, norm: Module | None = None, **unknown: Any
+    ) -> None:
+        if unknown:
+            reject("TransformerEncoder", unknown)
         super().__init__(encoder_layer, num_layers, norm)
 
     def forward(
@@ -247,7 +251,12 @@ class TransformerEncoder(Stack):
         is_causal: bool | None = None,
     ) -> Tensor:
         """src after all layers, each of which is given the masks."""
-        return self._through(src, mask, src_key_padding_mask, bool(is_causal))
+        return self._through(
+            src,
+            src_mask=mask,
+            src_key_padding_mask=src_key_padding_mask,
+            is_causal=bool(is_causal),
+        )
 
 
 class TransformerDecoder(Stack):
@@ -277,12 +286,12 @@ class TransformerDecoder(Stack):
         return self._through(
             tgt,
             memory,
-            tgt_mask,
-            memory_mask,
-            tgt_key_padding_mask,
-            memory_key_padding_mask,
-            bool(tgt_is_causal),
-            memory_is_causal,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=bool(tgt_is_causal),
+            memory_is_causal=memory_is_causal,
         )
 
 
@@ -323,11 +332,15 @@ class Transformer(Module):
             first = layer(*settings, batch_first, norm_first, bias, **placement)
             return stack(first, number, norm())
 
-        self.encoder = custom_encoder or made(
-            TransformerEncoderLayer, TransformerEncoder, num_encoder_layers
+        self.encoder = (
+            made(TransformerEncoderLayer, TransformerEncoder, num_encoder_layers)
+            if custom_encoder is None
+            else custom_encoder
         )
-        self.decoder = custom_decoder or made(
-            TransformerDecoderLayer, TransformerDecoder, num_decoder_layers
+        self.decoder = (
+            made(TransformerDecoderLayer, TransformerDecoder, num_decoder_layers)
+            if custom_decoder is None
+            else custom_decoder
         )
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
         self.reset_parameters()

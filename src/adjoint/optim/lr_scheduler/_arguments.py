@@ -4,15 +4,8 @@ import math
 from typing import Any
 
 from ..._errors import ArgumentError
-from ...functions._arguments import as_integer, as_number
+from ...functions._arguments import as_number
 from ._scheduler import check_optimizer
-
-
-def as_count(name: str, setting: str, value: Any) -> int:
-    count = as_integer(name, setting, value)
-    if count < 1:
-        raise ArgumentError(f"{name}: {setting} is at least 1, got {value!r}")
-    return count
 
 
 def as_positive(name: str, setting: str, value: Any) -> float:

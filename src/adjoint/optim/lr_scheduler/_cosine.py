@@ -3,9 +3,8 @@
 import math
 
 from ..._errors import ArgumentError
-from ...functions._arguments import as_number
+from ...functions._arguments import as_count, as_number
 from .._optimizer import Optimizer
-from ._arguments import as_count
 from ._scheduler import LRScheduler
 
 
@@ -28,22 +27,22 @@ class CosineAnnealingLR(LRScheduler):
         self.eta_min = as_number("CosineAnnealingLR", "eta_min", eta_min)
         super().__init__(optimizer, last_epoch)
 
-    def height(self, epoch: int) -> float:
+    def _height(self, epoch: int) -> float:
         """Where the cosine is, between 0 and 2."""
         return 1 + math.cos(math.pi * epoch / self.T_max)
 
     def get_lr(self) -> list[float]:
         epoch, low = self.last_epoch, self.eta_min
-        lrs = self.resumed()
+        lrs = self._resumed()
         if epoch == 0:
             return lrs
         if (epoch - 1) % (2 * self.T_max) == self.T_max:  # up from where all is lost but base_lrs
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [lr + (base - low) * rise for lr, base in zip(lrs, self.base_lrs, strict=True)]
-        ratio = self.height(epoch) / self.height(epoch - 1)
+        ratio = self._height(epoch) / self._height(epoch - 1)
         return [ratio * (lr - low) + low for lr in lrs]
 
-    def resumed(self) -> list[float]:
+    def _resumed(self) -> list[float]:
         return [group["lr"] for group in self.optimizer.param_groups]
 
 
@@ -74,9 +73,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        return self.lrs_at(self.last_epoch)
+        return self._lrs_at(self.last_epoch)
 
-    def lrs_at(self, epoch: float) -> list[float]:
+    def _lrs_at(self, epoch: float) -> list[float]:
         length = self.T_0
         if self.T_mult == 1:
             epoch %= length
@@ -90,7 +89,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         if epoch is None:
             super().step()
             return
-        if as_number(self.name, "epoch", epoch) < 0:
-            raise ArgumentError(f"{self.name}: epoch must not be negative, got {epoch!r}")
+        if as_number(self._name, "epoch", epoch) < 0:
+            raise ArgumentError(f"{self._name}: epoch must not be negative, got {epoch!r}")
         self.last_epoch = math.floor(epoch)
-        self.set(self.lrs_at(epoch))
+        self._set(self._lrs_at(epoch))

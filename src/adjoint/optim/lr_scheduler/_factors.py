@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from ..._errors import ArgumentError, DTypeError
-from ...functions._arguments import as_integer, as_number
+from ...functions._arguments import as_count, as_integer, as_number
 from .._optimizer import Optimizer
-from ._arguments import as_count, as_part, for_groups
+from ._arguments import as_part, for_groups
 from ._scheduler import LRScheduler, Multiplied
 
 
@@ -27,7 +27,7 @@ class StepLR(Multiplied):
         self.gamma = as_number("StepLR", "gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
-    def factor(self) -> float:
+    def _factor(self) -> float:
         return self.gamma if self.last_epoch and self.last_epoch % self.step_size == 0 else 1.0
 
 
@@ -52,7 +52,7 @@ class MultiStepLR(Multiplied):
         self.gamma = as_number("MultiStepLR", "gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
-    def factor(self) -> float:
+    def _factor(self) -> float:
         return self.gamma ** self.milestones.count(self.last_epoch)
 
 
@@ -70,7 +70,7 @@ class ExponentialLR(Multiplied):
         self.gamma = as_number("ExponentialLR", "gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
-    def factor(self) -> float:
+    def _factor(self) -> float:
         return self.gamma if self.last_epoch else 1.0
 
 
@@ -93,12 +93,12 @@ class ConstantLR(Multiplied):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
-        self.part = as_part("ConstantLR", "factor", factor)
+        self.factor = as_part("ConstantLR", "factor", factor)
         self.total_iters = as_count("ConstantLR", "total_iters", total_iters)
         super().__init__(optimizer, last_epoch)
 
-    def factor(self) -> float:
-        return {0: self.part, self.total_iters: 1.0 / self.part}.get(self.last_epoch, 1.0)
+    def _factor(self) -> float:
+        return {0: self.factor, self.total_iters: 1.0 / self.factor}.get(self.last_epoch, 1.0)
 
 
 class LinearLR(Multiplied):
@@ -128,7 +128,7 @@ class LinearLR(Multiplied):
         self.total_iters = as_count("LinearLR", "total_iters", total_iters)
         super().__init__(optimizer, last_epoch)
 
-    def factor(self) -> float:
+    def _factor(self) -> float:
         if self.last_epoch == 0:
             return self.start_factor
         if self.last_epoch > self.total_iters:
@@ -151,7 +151,7 @@ class LambdaLR(LRScheduler):
     [0.5]
     """
 
-    unsaved = ("optimizer", "lr_lambdas")
+    _unsaved = ("optimizer", "lr_lambdas")
 
     def __init__(
         self,

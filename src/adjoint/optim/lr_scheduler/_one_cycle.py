@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._errors import ArgumentError
-from ...functions._arguments import as_number
+from ...functions._arguments import as_count, as_number
 from .._optimizer import Optimizer
-from ._arguments import as_count, as_positive, numbers_for_groups
+from ._arguments import as_positive, numbers_for_groups
 from ._scheduler import LRScheduler, check_optimizer
 
 
@@ -65,7 +65,7 @@ class OneCycleLR(LRScheduler):
         largest = numbers_for_groups(name, "max_momentum", optimizer, max_momentum)
         if cycle_momentum and not {"momentum", "betas"} & set(optimizer.defaults):
             raise ArgumentError(
-                f"{name}: {optimizer.name} has neither momentum nor betas; pass "
+                f"{name}: {type(optimizer).__name__} has neither momentum nor betas; pass "
                 "cycle_momentum=False"
             )
         if last_epoch == -1:
@@ -78,7 +78,7 @@ class OneCycleLR(LRScheduler):
                     group |= {"base_momentum": low, "max_momentum": high}
         super().__init__(optimizer, last_epoch)
 
-    def phases(self) -> list[tuple[float, str, str, str, str]]:
+    def _phases(self) -> list[tuple[float, str, str, str, str]]:
         """The last step of each phase, and between which entries of a group it goes."""
         rise = self.pct_start * self.total_steps - 1
         end = self.total_steps - 1
@@ -96,7 +96,7 @@ class OneCycleLR(LRScheduler):
             raise ArgumentError(
                 f"OneCycleLR: step {self.last_epoch} is beyond total_steps={self.total_steps}"
             )
-        phases = self.phases()
+        phases = self._phases()
         ends = [phase[0] for phase in phases]
         place = min(bisect_left(ends, self.last_epoch), len(ends) - 1)
         start, end = ends[place - 1] if place else 0.0, ends[place]
@@ -105,10 +105,10 @@ class OneCycleLR(LRScheduler):
         groups = self.optimizer.param_groups
         if self.cycle_momentum:
             for group in groups:
-                set_momentum(group, self.between(group[momentum_from], group[momentum_to], part))
-        return [self.between(group[lr_from], group[lr_to], part) for group in groups]
+                set_momentum(group, self._between(group[momentum_from], group[momentum_to], part))
+        return [self._between(group[lr_from], group[lr_to], part) for group in groups]
 
-    def between(self, start: float, end: float, part: float) -> float:
+    def _between(self, start: float, end: float, part: float) -> float:
         if self.anneal_strategy == "linear":
             return (end - start) * min(part, 1.0) + start
         return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..._errors import ArgumentError
+from ..._errors import ArgumentError, DTypeError
 from ...functions._arguments import as_integer, as_number
 from .._optimizer import Optimizer
 from ._arguments import numbers_for_groups
@@ -48,10 +48,12 @@ class ReduceLROnPlateau(LRScheduler):
                 raise ArgumentError(
                     f"{name}: {setting} is {allowed[0]!r} or {allowed[1]!r}, got {value!r}"
                 )
-        if not as_number(name, "factor", factor) < 1:
-            raise ArgumentError(f"{name}: factor is below 1, got {factor!r}")
         self.mode, self.threshold_mode = mode, threshold_mode
-        self.factor, self.threshold, self.eps = factor, threshold, eps
+        self.factor = as_number(name, "factor", factor)
+        if not self.factor < 1:
+            raise ArgumentError(f"{name}: factor is below 1, got {factor!r}")
+        self.threshold = as_number(name, "threshold", threshold)
+        self.eps = as_number(name, "eps", eps)
         self.patience = as_integer(name, "patience", patience)
         self.cooldown = as_integer(name, "cooldown", cooldown)
         self.min_lrs = numbers_for_groups(name, "min_lr", optimizer, min_lr)
@@ -63,9 +65,13 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: Any) -> None:  # type: ignore[override]
         """Take note of a number, such as a loss, and reduce the learning rates if it is time."""
-        value = float(metrics)
+        try:
+            value = float(metrics)
+        except TypeError:
+            got = type(metrics).__name__
+            raise DTypeError(f"{self._name}: step needs a number, got {got}") from None
         self.last_epoch += 1
-        if self.is_better(value):
+        if self._is_better(value):
             self.best, self.num_bad_epochs = value, 0
         else:
             self.num_bad_epochs += 1
@@ -73,10 +79,10 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter, self.num_bad_epochs = self.cooldown_counter - 1, 0
         if self.num_bad_epochs > self.patience:
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-            self.set([self.reduced(*pair) for pair in self.pairs()])
+            self._set([self._reduced(*pair) for pair in self._pairs()])
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
 
-    def is_better(self, value: float) -> bool:
+    def _is_better(self, value: float) -> bool:
         sign = 1 if self.mode == "max" else -1
         if self.threshold_mode == "rel":
             bound = self.best * (1 + sign * self.threshold)
@@ -84,11 +90,11 @@ class ReduceLROnPlateau(LRScheduler):
             bound = self.best + sign * self.threshold
         return sign * value > sign * bound
 
-    def pairs(self) -> list[tuple[float, float]]:
+    def _pairs(self) -> list[tuple[float, float]]:
         """The learning rates and the lowest ones."""
         lrs = [group["lr"] for group in self.optimizer.param_groups]
         return list(zip(lrs, self.min_lrs, strict=False))
 
-    def reduced(self, lr: float, lowest: float) -> float:
+    def _reduced(self, lr: float, lowest: float) -> float:
         new = max(lr * self.factor, lowest)
         return new if lr - new > self.eps else lr

@@ -7,7 +7,6 @@ from typing import Any
 from ..._errors import ArgumentError, DTypeError
 from ...functions._arguments import as_integer
 from .._optimizer import Optimizer
-from .._saved import check_entries, plain
 from ._plateau import ReduceLROnPlateau
 from ._scheduler import LRScheduler
 
@@ -30,7 +29,7 @@ class SequentialLR(LRScheduler):
     [0.5, 0.75, 1.0, 0.5, 0.25]
     """
 
-    unsaved = ("optimizer", "_schedulers")
+    _unsaved = ("optimizer", "_schedulers")
 
     def __init__(
         self,
@@ -44,38 +43,35 @@ class SequentialLR(LRScheduler):
         check_sequence(optimizer, self._schedulers, self._milestones)
         super().__init__(optimizer, last_epoch)
 
-    def current(self) -> int:
+    def _current(self) -> int:
         return bisect_right(self._milestones, self.last_epoch)
 
     def get_lr(self) -> list[float]:
-        place = self.current()
+        place = self._current()
         scheduler = self._schedulers[place]
         if self.last_epoch == (self._milestones[place - 1] if place else 0):
-            scheduler.restart()
+            # As in PyTorch: one of the later ones may have set where the first one starts.
+            scheduler._restart(scheduler.base_lrs if place else self.base_lrs)
         else:
             scheduler.step()
         return scheduler.get_last_lr()
 
-    def resumed(self) -> list[float]:
-        return self._schedulers[self.current()].get_last_lr()
+    def _resumed(self) -> list[float]:
+        return self._schedulers[self._current()].get_last_lr()
 
     def state_dict(self) -> dict[str, Any]:
         """The states of all schedulers, and which epoch it is."""
         return super().state_dict() | {"_schedulers": [s.state_dict() for s in self._schedulers]}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what another scheduler's `state_dict` gave. Load the optimizer's too."""
-        own = self.state_dict()
-        check_entries("SequentialLR.load_state_dict", "the state dict", state_dict, tuple(own))
-        given = state_dict["_schedulers"]
-        if not isinstance(given, list) or len(given) != len(self._schedulers):
-            raise ArgumentError(
-                f"SequentialLR.load_state_dict: {len(self._schedulers)} _schedulers are needed, "
-                f"got {given!r}"
-            )
-        for scheduler, saved in zip(self._schedulers, given, strict=True):
-            scheduler.load_state_dict(saved)
-        vars(self).update(plain({k: x for k, x in state_dict.items() if k != "_schedulers"}))
+    def _check_state(self, state_dict: Any) -> None:
+        super()._check_state(state_dict)
+        for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            scheduler._check_state(saved)
+
+    def _recall(self, state_dict: dict[str, Any]) -> None:
+        super()._recall(state_dict)
+        for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            scheduler._recall(saved)
 
 
 def check_sequence(optimizer: Any, schedulers: list[LRScheduler], milestones: list[int]) -> None:

@@ -11,6 +11,15 @@ def standardize(x, *, axis, eps, center):
     return tuple(run.reduce([x], positive(axis, x.ndim), [eps]))
 
 
+def scaled_standardize(x, weight, bias, *, axis, eps, center):
+    arrays = [x, weight] if bias is None else [x, weight, bias]
+    dtype = x.dtype
+    if dtype.char not in "fd" or not x.size or any(y.dtype is not dtype for y in arrays):
+        return KERNELS["scaled_standardize"](x, weight, bias, axis=axis, eps=eps, center=center)
+    run = launcher("scaled_standardize", dtype, center=center, biased=bias is not None)
+    return tuple(run.reduce(arrays, positive(axis, x.ndim), [eps]))
+
+
 def standardize_gradient(dout, dmean, dvar, out, var, *, axis, eps, center):
     arrays = [dout, dmean, dvar, out, var]
     if dout.dtype.kind != "f" or not dout.size or dout.dtype.itemsize < 4:
@@ -19,4 +28,8 @@ def standardize_gradient(dout, dmean, dvar, out, var, *, axis, eps, center):
     return run.reduce(arrays, positive(axis, dout.ndim), [eps])[0]
 
 
-FAST = {"standardize": standardize, "standardize_gradient": standardize_gradient}
+FAST = {
+    "standardize": standardize,
+    "scaled_standardize": scaled_standardize,
+    "standardize_gradient": standardize_gradient,
+}

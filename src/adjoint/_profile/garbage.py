@@ -1,0 +1,38 @@
+"""Python's full garbage collections, while a profile is on."""
+
+import gc
+import threading
+from typing import Any
+
+from .._modes import mode
+from .._timing import Log, Span, clock
+
+FULL = 2  # generation
+
+
+class Collections:
+    """Within it, full collections in threads that note in a log are noted there: they would be
+    taken for time of the op in which they begin. Those of young objects take no time to speak of,
+    and would be in every table."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.start: int | None = None
+
+    def __enter__(self) -> None:
+        if not mode.logs:  # else it would be in the profile around this one
+            gc.collect()  # what was left before isn't this program's
+        gc.callbacks.append(self.note)
+
+    def __exit__(self, *exception: object) -> None:
+        gc.callbacks.remove(self.note)
+
+    def note(self, phase: str, info: dict[str, Any]) -> None:
+        """Python calls it before and after, in the thread that collects: one at a time."""
+        if info["generation"] < FULL:
+            return
+        if phase == "start":
+            self.start = clock()
+        elif self.start is not None and self.log in mode.logs:
+            thread = threading.get_ident()
+            self.log.add(Span("garbage collection", "python", self.start, clock(), thread))
