@@ -60,17 +60,17 @@ def scaled_columns(x: Any, s: Any) -> Any:
 
 
 def reduced_svd(x: Any) -> Any:
-    u, s, vh = CALLS["svd"](x, full_matrices=False, real=x.data.dtype)
+    u, s, vh = CALLS["svd"](x, full_matrices=False, real=x.raw.dtype)
     return scaled_columns(u, s) @ vh, u.mT @ u, vh @ vh.mT
 
 
 def full_svd(x: Any) -> Any:
-    u, s, vh = CALLS["svd"](x, full_matrices=True, real=x.data.dtype)
+    u, s, vh = CALLS["svd"](x, full_matrices=True, real=x.raw.dtype)
     return s, u.mT @ u, vh @ vh.mT
 
 
 def eigh(x: Any) -> Any:
-    values, vectors = symmetric("eigh")(x, real=x.data.dtype)
+    values, vectors = symmetric("eigh")(x, real=x.raw.dtype)
     return scaled_columns(vectors, values) @ vectors.mT, vectors.mT @ vectors
 
 
@@ -114,7 +114,7 @@ def regular(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def least_squares(x: Any, y: Any, transposed: bool) -> Any:
-    u, s, vh = CALLS["svd"](x.detach(), full_matrices=False, real=x.data.dtype)
+    u, s, vh = CALLS["svd"](x.detach(), full_matrices=False, real=x.raw.dtype)
     return CALLS["least_squares"](x, u, 1 / s, vh, y, transposed=transposed)
 
 
@@ -248,7 +248,7 @@ sample(
 )
 sample(
     "slogdet",
-    lambda x: CALLS["slogdet"](x, real=x.data.dtype)[:2],
+    lambda x: CALLS["slogdet"](x, real=x.raw.dtype)[:2],
     lambda x: (np.sign(determinant(x)), np.log(np.abs(determinant(x)))),
     *SQUARE,
 )

@@ -561,7 +561,7 @@ def test_a_shared_part_of_a_released_graph_raises_for_the_other_root():
 def test_saved_values_are_freed_by_backward_while_the_root_lives():
     x = leaf(np.ones(4))
     square = x * 2
-    saved = weakref.ref(square.data)
+    saved = weakref.ref(square.raw)
     y = (square * square).sum()
     del square
     assert saved() is not None

@@ -19,7 +19,7 @@ import pytest
 import adjoint as ad
 from adjoint import __main__ as command_line
 from adjoint._commands import COMMANDS, bench, workloads
-from adjoint._commands.arguments import positive, whole_number
+from adjoint._commands.arguments import UsageError, positive, whole_number
 from adjoint._commands.times import in_seconds, on_a_clock
 
 ROOT = Path(__file__).parents[1]
@@ -142,7 +142,7 @@ def test_an_error_is_one_line_without_a_traceback() -> None:
 def test_debug_shows_where_an_error_was_raised(run, before: bool) -> None:
     arguments = ["bench", "--device", "gpu9"]
     arguments.insert(0 if before else 1, "--debug")
-    with pytest.raises(ad.ArgumentError):
+    with pytest.raises(UsageError):
         run(*arguments)
 
 
@@ -152,7 +152,7 @@ def test_the_environment_can_ask_for_tracebacks(
 ) -> None:
     monkeypatch.setenv("ADJOINT_TRACEBACK", value)
     if raises:
-        with pytest.raises(ad.ArgumentError):
+        with pytest.raises(UsageError):
             run("bench", "--device", "gpu9")
     else:
         assert run("bench", "--device", "gpu9").code == 2

@@ -79,7 +79,7 @@ def test_random_einsums_are_numpy_s(seed: int) -> None:
         compared += 1
         for optimize in (True, False, "greedy", "optimal"):
             out = ad.einsum(subscripts, *map(ad.asarray, arrays), optimize=optimize)
-            assert out.data.dtype == expected.dtype and out.shape == expected.shape, subscripts
+            assert out.raw.dtype == expected.dtype and out.shape == expected.shape, subscripts
             np.testing.assert_allclose(out.numpy(), expected, 1e-12, 1e-12, err_msg=subscripts)
     assert compared > 5
 
@@ -230,7 +230,7 @@ def test_the_result_is_a_tensor_of_its_own() -> None:
 def test_dtypes_promote(dtypes: tuple[str, str], expected: str) -> None:
     x, y = (ad.ones((2, 2), dtype=np.dtype(name)) for name in dtypes)
     for out in (ad.einsum("ij,jk->ik", x, y), ad.tensordot(x, y, axes=1), ad.vecdot(x, y)):
-        assert out.data.dtype == np.dtype(expected)
+        assert out.raw.dtype == np.dtype(expected)
 
 
 def test_python_numbers_are_operands_and_weak() -> None:
@@ -336,7 +336,7 @@ def recorded(subscripts: str, *arrays: np.ndarray) -> tuple[list[str], int]:
     for call, sources, attrs in steps:
         out = call(*(results[k] for k in sources), **attrs)
         if len(sources) == 1 and call.__name__ in ("reshape", "permute_dims"):
-            copies += not np.shares_memory(out.data, results[sources[0]].data)
+            copies += not np.shares_memory(out.raw, results[sources[0]].raw)
         results.append(out)
     return [step.call.__name__ for step in steps], copies
 
@@ -450,7 +450,7 @@ def test_product_is_numpy_s(product: Product, dtype: str) -> None:
     rng = np.random.default_rng(0)
     arrays = [draw(rng, shape, dtype) for shape in product.shapes]
     out, expected = product.call(*map(ad.asarray, arrays)), product.reference(*arrays)
-    assert out.data.dtype == expected.dtype
+    assert out.raw.dtype == expected.dtype
     np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5, atol=1e-6)
 
 

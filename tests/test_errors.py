@@ -851,7 +851,7 @@ class State(NamedTuple):
 
     @classmethod
     def of(cls, x: ad.Tensor) -> "State":
-        return cls(mode.word, mode.trace, x.data, x.node, x._grad, ad.random.default._state.data)
+        return cls(mode.word, mode.trace, x.raw, x.node, x._grad, ad.random.default._state.raw)
 
 
 def same(before: State, after: State) -> bool:

@@ -57,7 +57,7 @@ def test_value_is_numpy_s(record: Record) -> None:
     outs = as_tuple(record.call(ADJOINT, *tensors(record)))
     expected = as_tuple(record.call(NUMPY, *record.arrays))
     for out, array in zip(outs, expected, strict=True):
-        assert type(out.data) is np.ndarray
+        assert type(out.raw) is np.ndarray
         assert out.shape == np.shape(array)
         np.testing.assert_allclose(values(out), array, rtol=1e-12, atol=1e-14)
 

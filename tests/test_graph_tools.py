@@ -431,7 +431,7 @@ def test_bytes_are_shown_short(count, shown):
 def test_descriptions_keep_nothing_alive():
     x = leaf(2)
     y = ad.exp(x)
-    array = weakref.ref(y.data)
+    array = weakref.ref(y.raw)
     graph, memory = ad.graph(y), ad.memory(y)
     del y
     gc.collect()

@@ -63,11 +63,11 @@ def test_changes_in_place_reach_nobody_else(name: str, share: Callable | None) -
     x = ad.asarray(start) * 1.0
     shared = None if share is None else share(x)
     before = None if shared is None else shared.numpy().copy()
-    address = x.data.__array_interface__["data"][0]
+    address = x.raw.__array_interface__["data"][0]
     changed = IN_PLACE[name](x, ad.asarray(other))
     np.testing.assert_array_equal(changed.numpy(), IN_PLACE[name](start.copy(), other))
     if shared is None:
-        assert changed.data.__array_interface__["data"][0] == address
+        assert changed.raw.__array_interface__["data"][0] == address
     else:
         np.testing.assert_array_equal(shared.numpy(), before)
 

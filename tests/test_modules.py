@@ -776,3 +776,37 @@ def test_a_step_after_a_cast_changes_nothing_and_says_why() -> None:
     with pytest.raises(TypeError, match="moved or cast after the first step"):
         optimizer.step()
     assert same(values(model), before)
+
+
+def test_data_is_a_value_that_can_be_replaced() -> None:
+    layer = nn.Linear(2, 1, bias=False)
+    state = layer.state_dict()
+    before = layer.weight.tolist()
+    layer.weight.data *= 0.5
+    assert state["weight"].tolist() == before
+    close(layer.weight, np.array(before) * 0.5)
+    layer.weight.data = ad.ones((1, 2))
+    layer(ad.ones((1, 2))).sum().backward()
+    assert layer.weight.tolist() == [[1, 1]] == layer.weight.grad.tolist()
+    assert type(layer.weight) is nn.Parameter and layer.weight.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (3.0, TypeError, "a tensor is needed, got float"),
+        (np.ones((1, 2)), TypeError, "a tensor is needed, got ndarray"),
+        (ad.ones((2, 2)), ValueError, r"the value is float32\[2, 2\], the tensor float32\[1, 2\]"),
+        (ad.ones((1, 2), dtype=ad.float64), TypeError, "their dtypes must be equal"),
+    ],
+)
+def test_data_stays_what_it_is(value: Any, error: type, message: str) -> None:
+    weight = nn.Linear(2, 1).weight
+    with pytest.raises(error, match=message):
+        weight.data = value
+
+
+def test_data_of_what_was_computed_stays() -> None:
+    y = nn.Linear(2, 1).weight * 2
+    with pytest.raises(ad.GradientError, match="computed by multiply"):
+        y.data = ad.ones((1, 2))

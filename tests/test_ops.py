@@ -31,7 +31,7 @@ def floats(outs: tuple) -> list[ad.Tensor]:
 
 def random_like(outs: list[ad.Tensor], seed: int) -> list[ad.Tensor]:
     rng = np.random.default_rng(seed)
-    return [wrap(rng.standard_normal(out.shape).astype(out.data.dtype)) for out in outs]
+    return [wrap(rng.standard_normal(out.shape).astype(out.raw.dtype)) for out in outs]
 
 
 def gradients(sample: Sample, args: list[ad.Tensor], seeds: list[ad.Tensor], **options) -> list:
@@ -48,7 +48,7 @@ def test_value(sample: Sample, dtype: str) -> None:
     outs = as_tuple(sample.call(*args))
     expected = as_tuple(sample.reference(*(x.detach().numpy() for x in args)))
     for out, reference in zip(outs, expected, strict=True):
-        assert type(out.data) is np.ndarray
+        assert type(out.raw) is np.ndarray
         assert out.shape == reference.shape
         tolerance = 1e-12 if dtype == "f8" else 2e-6
         np.testing.assert_allclose(

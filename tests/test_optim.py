@@ -375,10 +375,10 @@ def test_memory_that_nobody_else_sees_is_used_again(case: Case) -> None:
     give_gradients(params, 0)
     optimizer.step()
     tensors = [tensor for slot in optimizer._slots.values() for tensor in slot.tensors]
-    before = [id(tensor.data) for tensor in tensors]
+    before = [id(tensor.raw) for tensor in tensors]
     give_gradients(params, 1)
     optimizer.step()
-    assert [id(tensor.data) for tensor in tensors] == before
+    assert [id(tensor.raw) for tensor in tensors] == before
 
 
 def test_an_anomaly_in_a_step_is_found() -> None:
@@ -872,14 +872,14 @@ def test_parameters_may_move_before_the_first_step_and_states_move_when_loaded()
     params = leaves()[:2]
     optimizer = ad.optim.Adam(params)
     for p in params:
-        p.data = p.detach().to("webgpu").data  # as a module's `to` does it
+        p.raw = p.detach().to("webgpu").raw  # as a module's `to` does it
     saved(optimizer)
     there = ad.optim.Adam(leaves()[:2])
     there.load_state_dict(optimizer.state_dict())
     assert {x.device for entry in there.state.values() for x in entry.values()} == {"cpu"}
     saved(there)
     for p in params:
-        p.data = p.detach().to("cpu").data
+        p.raw = p.detach().to("cpu").raw
         p.grad = p.detach()
     with pytest.raises(ad.DeviceError, match="cpu"):
         optimizer.step()

@@ -392,7 +392,7 @@ def test_contributions_are_added_as_they_arrive(uses: int) -> None:
     loss.backward(workers=2)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 12 * w.data.nbytes, "and not kept until the last one is there"
+    assert peak < 12 * w.raw.nbytes, "and not kept until the last one is there"
 
 
 def test_no_more_threads_than_nodes() -> None:

@@ -262,7 +262,7 @@ def test_errors_are_the_same() -> None:
 def test_a_profile_keeps_no_array_alive() -> None:
     with ad.profile(quiet=True) as p:
         x = ad.asarray(normal(1000)) * 2
-        gone = weakref.ref(x.data)
+        gone = weakref.ref(x.raw)
         del x
         assert gone() is None
     assert p.rows

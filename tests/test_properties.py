@@ -436,7 +436,7 @@ def test_reading_an_index_agrees_with_numpy_and_has_its_adjoint_as_gradient(case
     expected = select(array, index)
     x = leaf(array)
     out = x[as_index(index) if tensors else index]
-    assert type(out.data) is np.ndarray
+    assert type(out.raw) is np.ndarray
     np.testing.assert_array_equal(values(out), expected)
     g = array_of(expected.shape, 1)
     out.backward(gradient=ad.asarray(g))
@@ -528,7 +528,7 @@ def test_broadcasting_of_values_and_gradients_agrees_with_numpy(name, x_shape, y
         assert str(y_shape) in str(error.value)
         return
     out = function_named(name)(x, y)
-    assert type(out.data) is np.ndarray
+    assert type(out.raw) is np.ndarray
     np.testing.assert_array_equal(values(out), expected)
     if name in ("less", "equal"):
         assert not out.requires_grad

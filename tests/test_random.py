@@ -651,7 +651,7 @@ def test_streams_share_no_words() -> None:
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (3, 2)], ids=str)
 def test_any_shape_is_drawn(draw: Draw, shape: tuple) -> None:
     x = draw(Generator(1), shape)
-    assert type(x.data) is np.ndarray
+    assert type(x.raw) is np.ndarray
     if x.ndim >= len(shape) and x.shape[: len(shape)] != shape:
         assert x.shape == (math.prod(shape),)  # a permutation
 

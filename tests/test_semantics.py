@@ -175,7 +175,7 @@ def test_zero_dimensional_results_are_tensors_around_arrays(name):
     out = SCALARS[name](leaf([1.0, 2.0]))
     assert type(out) is ad.Tensor
     assert out.shape == ()
-    assert type(out.data) is np.ndarray
+    assert type(out.raw) is np.ndarray
     assert type(out.detach().numpy()) is np.ndarray
 
 
@@ -188,7 +188,7 @@ def test_zero_dimensional_gradients_are_tensors_around_arrays():
     z = x * x
     for g in (*seen, x.grad, ad.gradients(z, retain_graph=True)[x], *ad.autograd.grad(z, x)):
         assert type(g) is ad.Tensor
-        assert type(g.data) is np.ndarray
+        assert type(g.raw) is np.ndarray
         assert g.shape == ()
 
 
@@ -373,10 +373,10 @@ def test_saved_values_do_not_change_with_the_tensors_they_came_from(change):
 
 def test_a_large_tensor_is_updated_in_its_own_memory_only_while_nobody_else_has_it():
     x = ad.zeros((5000,))
-    raw = weakref.ref(x.data)
+    raw = weakref.ref(x.raw)
     x += ad.ones((5000,))
     x[0] = 3.0
-    assert x.data is raw()
+    assert x.raw is raw()
     other = x.detach()
     x += ad.ones((5000,))
     assert other[0].item() == 3.0
@@ -660,7 +660,7 @@ def test_leaves_can_be_copied_with_values_and_requires_grad(way, data, requires_
 def test_an_unpickled_tensor_is_like_any_other_of_its_dtype(dtype):
     x = pickle.loads(pickle.dumps(ad.ones((2,), dtype=dtype)))
     assert x.dtype is dtype
-    assert x.data.dtype is ad.ones((2,), dtype=dtype).data.dtype
+    assert x.raw.dtype is ad.ones((2,), dtype=dtype).raw.dtype
     assert ad.asarray(x, dtype=dtype, copy=False).dtype is dtype
 
 
@@ -742,7 +742,7 @@ def test_exported_memory_is_read_only():
         assert not array.flags.writeable
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 5
-    assert np.shares_memory(x.numpy(), x.data)
+    assert np.shares_memory(x.numpy(), x.raw)
     np.array(x)[0] = 5
     close(x, [[1.0, 2.0]])
 
@@ -822,7 +822,7 @@ def test_where_lets_no_nan_of_the_untaken_branch_through_its_own_rule():
 
 def held(*tensors):
     """Weak references to the raw arrays of tensors."""
-    return [weakref.ref(x.data) for x in tensors]
+    return [weakref.ref(x.raw) for x in tensors]
 
 
 def alive(references):
@@ -897,7 +897,7 @@ def test_a_frozen_weight_keeps_no_activation(without_gc):
     del h
     assert alive(references) == [False]
     assert y.node is not None
-    assert y.node.saved is w.data
+    assert y.node.saved is w.raw
 
 
 @pytest.mark.parametrize("op", [lambda h, w: h * w, lambda h, w: h @ w])
@@ -909,7 +909,7 @@ def test_a_weight_for_data_without_gradient_is_not_kept(op, without_gc):
     del scaled
     assert alive(references) == [False]
     assert y.node is not None
-    assert y.node.saved is h.data
+    assert y.node.saved is h.raw
 
 
 def test_no_graph_is_kept_without_gradients(without_gc):

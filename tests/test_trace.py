@@ -184,7 +184,7 @@ def test_random_numbers_move_on_from_replay_to_replay() -> None:
 
 def test_tracing_changes_nothing() -> None:
     w = ad.tensor([1.0, 2.0], requires_grad=True)
-    data, node, before = w.data, w.node, ad.random.default._state.numpy().copy()
+    data, node, before = w.raw, w.node, ad.random.default._state.numpy().copy()
 
     def work():
         (w * ad.random.uniform((2,))).sum().backward()
@@ -192,7 +192,7 @@ def test_tracing_changes_nothing() -> None:
             w.add_(w.grad, alpha=-1.0)
 
     ad.trace(work)
-    assert w.data is data and w.node is node and w.grad is None
+    assert w.raw is data and w.node is node and w.grad is None
     np.testing.assert_array_equal(ad.random.default._state.numpy(), before)
     assert mode.trace is None and mode.word == 1
 
@@ -200,7 +200,7 @@ def test_tracing_changes_nothing() -> None:
 def test_an_error_inside_a_trace_restores_everything() -> None:
     w = ad.tensor([1.0, 2.0], requires_grad=True)
     outside = (w * w).sum()
-    data, node, before = w.data, w.node, ad.random.default._state.numpy().copy()
+    data, node, before = w.raw, w.node, ad.random.default._state.numpy().copy()
 
     def broken():
         with ad.no_grad():
@@ -211,7 +211,7 @@ def test_an_error_inside_a_trace_restores_everything() -> None:
 
     with pytest.raises(KeyError, match="mine"):
         ad.trace(broken)
-    assert w.data is data and w.node is node and w.grad is None
+    assert w.raw is data and w.node is node and w.grad is None
     np.testing.assert_array_equal(ad.random.default._state.numpy(), before)
     assert mode.trace is None and mode.word == 1
     outside.backward()
@@ -260,7 +260,7 @@ def test_a_traced_value_says_that_its_trace_has_ended() -> None:
     for use in (
         lambda x: ad.sin(x),
         lambda x: ad.ones(2) * x,
-        lambda x: np.add(np.ones(2), x.data),
+        lambda x: np.add(np.ones(2), x.raw),
     ):
         with pytest.raises(ad.TraceError, match="after its trace ended, or in another thread"):
             use(kept[0])

@@ -451,7 +451,7 @@ def test_what_was_saved_is_released_as_gradients_pass(name: str) -> None:
         y = first(x)
         for _ in range(5):
             y = ad.exp(0.1 * y)
-            saved.append(weakref.ref(y.data))
+            saved.append(weakref.ref(y.raw))
         return y.sum()
 
     some_transforms(f, ad.asarray([1.0, 2.0]))[name]()
@@ -474,7 +474,7 @@ def test_what_a_checkpoint_computes_again_is_dropped_after_each_pullback() -> No
 
     def f(x):
         y = ad.exp(x * w)
-        seen.append(weakref.ref(y.data))
+        seen.append(weakref.ref(y.raw))
         return ad.sin(y)
 
     _, pullback = ad.vjp(lambda x: ad.checkpoint(f, x), np.ones(2))

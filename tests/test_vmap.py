@@ -841,10 +841,10 @@ def test_an_error_inside_restores_everything() -> None:
         ad.random.normal(())
         raise KeyError("mine")
 
-    data = kept.data
+    data = kept.raw
     with pytest.raises(KeyError, match="mine"):
         ad.vmap(broken)(random(3, 2))
-    assert kept.data is data and kept.grad is None
+    assert kept.raw is data and kept.grad is None
     assert mode.trace is None and mode.word == 1 and mode.draws is None
     np.testing.assert_array_equal(values(ad.random.default.state), before)
     with pytest.raises(ad.IndexingError, match="out of bounds"):

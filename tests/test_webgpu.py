@@ -811,15 +811,15 @@ def test_changing_leaves_and_computed_tensors_is_refused_as_on_the_cpu(change: s
 
 def test_a_large_tensor_is_updated_in_its_own_memory_only_while_nobody_else_has_it() -> None:
     x = on("webgpu", np.zeros(5000))
-    memory = x.data.memory
+    memory = x.raw.memory
     del memory
-    buffer = x.data.memory.buffer
+    buffer = x.raw.memory.buffer
     x += ad.ones((5000,), device="webgpu")
     x[0] = 3.0
-    assert x.data.memory.buffer is buffer
+    assert x.raw.memory.buffer is buffer
     other = x.detach()
     x += ad.ones((5000,), device="webgpu")
-    assert x.data.memory.buffer is not buffer
+    assert x.raw.memory.buffer is not buffer
     assert (other[0].item(), x[0].item(), x[1].item()) == (3.0, 4.0, 2.0)
 
 
@@ -987,7 +987,7 @@ def test_moving_to_where_it_is_moves_nothing() -> None:
     x = on("webgpu", [1.0])
     assert x.to("webgpu") is x
     assert x.to("webgpu:0").device == "webgpu"
-    assert ad.asarray(x, device="webgpu").data is x.data
+    assert ad.asarray(x, device="webgpu").raw is x.raw
     with pytest.raises(ad.AdjointError, match=r"webgpu.*cpu"):
         ad.asarray(x, device="cpu", copy=False)
     with pytest.raises(ad.DeviceError, match="devices are cpu, webgpu"):

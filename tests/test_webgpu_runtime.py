@@ -414,7 +414,7 @@ def work():
 threads = [threading.Thread(target=work) for _ in range(4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-print(len({type(x.data) for x in found}), sum(found[1:], found[0]).sum().item())
+print(len({type(x.raw) for x in found}), sum(found[1:], found[0]).sum().item())
 """
 
 

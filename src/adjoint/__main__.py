@@ -34,7 +34,7 @@ def outcome(name: str, options: argparse.Namespace) -> int:
 
     try:
         return options.run(options)
-    except (AdjointError, OSError) as error:
+    except (AdjointError, OSError, UsageError) as error:
         if isinstance(error, BrokenPipeError) or wants_traceback(options):
             raise
         code = WRONG_USAGE if isinstance(error, UsageError) else FAILED

@@ -21,10 +21,10 @@ def check_finite(op: Op, inputs: Any, outputs: tuple[Tensor, ...]) -> None:
             extra(out.node).source = source
             if out.node.plan.output is not None:
                 extra(out.node.parents).source = source
-        if not is_finite(out.data):
+        if not is_finite(out.raw):
             shapes = ", ".join(describe(x) if isinstance(x, Tensor) else repr(x) for x in inputs)
             raise AnomalyError(
-                f"{op.name}({shapes}) gave {what_is_wrong(out.data)} in {name}, {describe(out)}\n"
+                f"{op.name}({shapes}) gave {what_is_wrong(out.raw)} in {name}, {describe(out)}\n"
                 f"  {source}"
             )
 

@@ -57,7 +57,7 @@ def unary(op: Op) -> Callable[[Any], Tensor]:
         if word > GRAD:
             return coerced(op, x)
         try:
-            node, data = x.node, x.data
+            node, data = x.node, x.raw
             out = kernels[type(data)](data)
             dtype = out.dtype
             if keeps_dtype and dtype is not data.dtype:
@@ -68,7 +68,7 @@ def unary(op: Op) -> Callable[[Any], Tensor]:
         if not shape:
             out = as_array(out)
         result = new_tensor(Tensor)
-        result.data = out
+        result.raw = out
         result._grad = None
         if node is None or not word or not differentiable:
             result.node = None
@@ -102,13 +102,13 @@ def binary(op: Op) -> Callable[[Any, Any], Tensor]:
         if word > GRAD:
             return coerced(op, x, y)
         try:
-            x_node, x_data = x.node, x.data
+            x_node, x_data = x.node, x.raw
             if type(y) is float:
                 y_node, y_data = None, FLOATS[type(x_data)][x_data.dtype][y]
             elif type(y) is int:
                 y_node, y_data = None, INTEGERS[type(x_data)][x_data.dtype][y]
             else:
-                y_node, y_data = y.node, y.data
+                y_node, y_data = y.node, y.raw
                 if y_data.dtype is not x_data.dtype:
                     return coerced(op, x, y)
             out = kernels[type(x_data)](x_data, y_data)
@@ -121,7 +121,7 @@ def binary(op: Op) -> Callable[[Any, Any], Tensor]:
         if not shape:
             out = as_array(out)
         result = new_tensor(Tensor)
-        result.data = out
+        result.raw = out
         result._grad = None
         if not word or (x_node is None and y_node is None) or not differentiable:
             result.node = None
@@ -161,7 +161,7 @@ def attributed(op: Op) -> Callable[..., Tensor]:
         if word > GRAD:
             return checked(op, (x,), attrs)
         try:
-            node, data = x.node, x.data
+            node, data = x.node, x.raw
             out = as_array(kernels[type(data)](data, **attrs))
         except NOT_FAST:
             return checked(op, (x,), attrs)
@@ -230,11 +230,11 @@ def execute(op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
         module = backends.backend(attrs["device"])
         arrays, attrs = module.Array, {k: v for k, v in attrs.items() if k != "device"}
     else:
-        arrays = type(tensors[0].data)
+        arrays = type(tensors[0].raw)
         module = backends.LOADED.get(arrays)
-        if module is None or any(type(x.data) is not arrays for x in tensors):
+        if module is None or any(type(x.raw) is not arrays for x in tensors):
             check_devices(op.name, tensors)
-    raw = [x.data if isinstance(x, Tensor) else x for x in inputs]
+    raw = [x.raw if isinstance(x, Tensor) else x for x in inputs]
     try:
         if module is not None and len(tensors) < len(raw):
             dtype = scalar_dtype(op, inputs)
@@ -274,14 +274,14 @@ def explained(op: Op, inputs: Any, error: Exception) -> AdjointError:
 def scalar_dtype(op: Op, inputs: Any) -> Any:
     """The dtype that scalar operands take: that of the tensors they were promoted with."""
     promoting = [x for k, x in enumerate(inputs) if op.input_name(k) in op.promotes]
-    return next((x.data.dtype for x in promoting if isinstance(x, Tensor)), None)
+    return next((x.raw.dtype for x in promoting if isinstance(x, Tensor)), None)
 
 
 def record(op: Op, inputs: Any, raw: list, outputs: tuple[Tensor, ...], attrs: dict) -> None:
     """Give the outputs a node, if an input that has a rule has one."""
     nodes = [x.node if isinstance(x, Tensor) else None for x in inputs]
     needs = tuple([node is not None and op.has_rule(k) for k, node in enumerate(nodes)])
-    data = [out.data for out in outputs]
+    data = [out.raw for out in outputs]
     kind = data[0].dtype.kind
     if True not in needs or kind not in "fc":
         return

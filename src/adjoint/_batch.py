@@ -265,7 +265,7 @@ def draw(streams: list[Stream], tasks: list[Task], values: Values, size: int) ->
                     "isn't the same for all examples; make one inside: ad.random.Generator(0)"
                 )
             journal(state)
-            state.data = share(last).data
+            state.raw = share(last).raw
 
 
 def traced(
@@ -277,7 +277,7 @@ def traced(
     with recording:
         wholes = [None if x is None else stand_in(recording, x) for x in stacks]
         given = [e.leaf if w is None else example(w) for e, w in zip(entries, wholes, strict=True)]
-        values = {one.data: x for one, x in zip(given, stacks, strict=True) if x is not None}
+        values = {one.raw: x for one, x in zip(given, stacks, strict=True) if x is not None}
         recording.steps.clear()
         following = iter(given)
         own_args, own_kwargs = map_tree(lambda _: next(following), (args, kwargs))
@@ -393,6 +393,6 @@ def put(write: Write, values: Values) -> None:
         tensor.grad = value
         return
     journal(tensor)
-    tensor.data = value.data
+    tensor.raw = value.raw
     if not write.same_node:
         tensor.node = value.node

@@ -59,7 +59,7 @@ def outside(x: Tensor, nodes: dict[Node, Node]) -> Tensor:
     """A result of the function as the caller gets it."""
     if x.node not in nodes:
         return x
-    out = wrap(x.data, nodes[x.node])
+    out = wrap(x.raw, nodes[x.node])
     if x.node.extra is not None and x.node.extra.retains and x.node.extra.retains() is x:
         out.retain_grad()
     return out
@@ -113,10 +113,10 @@ def in_sequence(layers: list[Callable], x: Any) -> Any:
 class Kept:
     """An argument of a checkpoint as it was: its values, and the node it stands on."""
 
-    __slots__ = ("data", "node")
+    __slots__ = ("node", "raw")
 
     def __init__(self, tensor: Tensor) -> None:
-        self.data = share(tensor).data
+        self.raw = share(tensor).raw
         self.node = tensor.node
 
 
@@ -147,7 +147,7 @@ class Recording:
         self.start = start
         found = (x.node for x in leaves(out) if isinstance(x, Tensor) and x.node is not None)
         self.outputs = [node for node in dict.fromkeys(found) if node.order < start]
-        data = {x.node: x.data for x in leaves(out) if isinstance(x, Tensor)}
+        data = {x.node: x.raw for x in leaves(out) if isinstance(x, Tensor)}
         self.fingerprints = [fingerprint(data[node]) for node in self.outputs]
         self.nodes = reachable(self.outputs, newer_than=start)
         place = {node: k for k, node in enumerate(self.nodes)}
@@ -270,19 +270,19 @@ class Recomputation:
         inputs = {parent for node in first.nodes for parent in node.inputs}
         closed_over = [x for x in inputs if isinstance(x, Leaf) and id(x) not in given]
         tensors = [(x, x.tensor()) for x in closed_over]
-        self.closed_over = [(x, tensor.data) for x, tensor in tensors if tensor is not None]
+        self.closed_over = [(x, tensor.raw) for x, tensor in tensors if tensor is not None]
 
     @property
     def kept(self) -> list:
         """The raw arrays that are held to run the function again."""
-        return [x.data for x in leaves(self.arguments) if type(x) is Kept]
+        return [x.raw for x in leaves(self.arguments) if type(x) is Kept]
 
     def recompute(self, anomaly: bool) -> list[Node]:
         """Run the function again: the nodes of its outputs."""
         self.check_unchanged()
         known: dict[int, Tensor] = {}
         args, kwargs = map_tree(
-            lambda x: known.setdefault(id(x), wrap(x.data, x.node)) if type(x) is Kept else x,
+            lambda x: known.setdefault(id(x), wrap(x.raw, x.node)) if type(x) is Kept else x,
             self.arguments,
         )
         with drawing(Replayed(self.draws)), recomputing(anomaly) as second:
@@ -294,7 +294,7 @@ class Recomputation:
     def check_unchanged(self) -> None:
         for leaf, data in self.closed_over:
             tensor = leaf.tensor()
-            if tensor is not None and tensor.data is not data:
+            if tensor is not None and tensor.raw is not data:
                 raise GradientError(
                     f"checkpoint: a tensor of shape {leaf.shape} that the function closes over was "
                     "changed between the forward and the backward pass, so running the function "

@@ -80,6 +80,17 @@ class ForkError(AdjointError, RuntimeError):
     """Something with threads, used in a forked process, which has none of them."""
 
 
+class StrayStopError(AdjointError, RuntimeError):
+    """A StopIteration that nobody meant for the loop over the batches."""
+
+    @classmethod
+    def of(cls, where: str) -> "StrayStopError":
+        return cls(
+            f"DataLoader: {where} raised StopIteration, as next() does at the end of an iterator; "
+            "that would end the epoch: give next() a default, or catch it"
+        )
+
+
 class KernelError(AdjointError, RuntimeError):
     """A kernel that can't be compiled or loaded: a fault of ours, not of who called us."""
 

@@ -93,7 +93,7 @@ def outcome(step: Step, recorded: bool, values: Values, size: int) -> tuple[Tens
         if type(x) is Traced:
             found, length = values[x], len(x.shape)
             given[k] = found
-            batched[k] = len(found.data.shape) > length
+            batched[k] = len(found.raw.shape) > length
             uneven = uneven or length != (length if rank is None else rank)
             rank = length
             if recorded and found.node is not None and not step.attached[k]:

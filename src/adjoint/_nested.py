@@ -33,7 +33,7 @@ def as_differentiable(function: str, path: str, x: Any) -> Tensor:
     if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f":
         # A copy: who gave it may write to it.
         return placed(canonical(np.array(x)), backends.Default.device)
-    if isinstance(x, Tensor) and x.data.dtype.kind == "f":
+    if isinstance(x, Tensor) and x.raw.dtype.kind == "f":
         return x
     raise DTypeError(
         f"{function}: {path} is {what_it_is(x)}, and only floats can be differentiated; {advice(x)}"
@@ -44,7 +44,7 @@ def advice(x: Any) -> str:
     """What to do about an argument that can't be differentiated."""
     if type(x) is int:
         return f"write {x}.0, or pass it as an argument that isn't differentiated"
-    kind = getattr(x.data if isinstance(x, Tensor) else x, "dtype", np.dtype(object)).kind
+    kind = getattr(x.raw if isinstance(x, Tensor) else x, "dtype", np.dtype(object)).kind
     if kind in "iub":
         return "convert it with ad.astype(x, ad.float32), or leave it out of what is differentiated"
     if kind == "c":
@@ -65,7 +65,7 @@ def what_it_is(x: Any) -> str:
 
 def as_output(function: str, path: str, x: Any) -> Tensor:
     """A result of the function that is being differentiated."""
-    if isinstance(x, Tensor) and x.data.dtype.kind == "f":
+    if isinstance(x, Tensor) and x.raw.dtype.kind == "f":
         return x
     raise DTypeError(
         f"{function}: the function returned {what_it_is(x)}{path and f' ({path})'}, and only float "
@@ -107,13 +107,13 @@ def matched(function: str, name: str, pattern: Any, tree: Any) -> list[Tensor]:
 def checked_like(function: str, path: str, x: Tensor, y: Any) -> Tensor:
     """y as a tensor, if it is like x; Python numbers take its dtype."""
     if type(y) in (int, float):
-        y = constant(y, x.data.dtype, x.device)
+        y = constant(y, x.raw.dtype, x.device)
     elif isinstance(y, (np.ndarray, np.generic)):
         y = placed(canonical(np.array(y)), x.device)
     if not isinstance(y, Tensor):
         raise DTypeError(f"{function}: {path} must be a tensor like {describe(x)}, got {y!r}")
-    if y.data.shape != x.data.shape or y.data.dtype != x.data.dtype:
-        shape = y.data.shape != x.data.shape
+    if y.raw.shape != x.raw.shape or y.raw.dtype != x.raw.dtype:
+        shape = y.raw.shape != x.raw.shape
         error, what = (ShapeError, "shape") if shape else (DTypeError, "dtype")
         raise error(
             f"{function}: {path} is {describe(y)}, and must be like {describe(x)}; "

@@ -68,7 +68,7 @@ class Leaf(Node):
     __slots__ = ("tensor",)
 
     def __init__(self, tensor) -> None:
-        super().__init__(None, None, None, tensor.data.shape, tensor.data.dtype)
+        super().__init__(None, None, None, tensor.raw.shape, tensor.raw.dtype)
         self.tensor = weakref.ref(tensor)
 
 

@@ -187,7 +187,7 @@ def from_forward(op: Op, backend: Any) -> Callable:
         tensors = [wrap(x) if isinstance(x, backend.Array) else x for x in inputs]
         with no_grad():
             out = forward(*tensors, **attrs)
-        return out.data if isinstance(out, Tensor) else tuple(part.data for part in out)
+        return out.raw if isinstance(out, Tensor) else tuple(part.raw for part in out)
 
     names = parameters(forward)
     if op.kind != "elementwise" or op.variadic or not op.single_result:

@@ -51,7 +51,7 @@ def promoted(op: Op, operands: list) -> list:
     tensors = [x for x in operands if isinstance(x, Tensor)]
     device = tensors[0].device if tensors else backends.Default.device
     narrow = on_device(dtype, device)
-    if narrow is not dtype and any(x.data.dtype.kind == "u" for x in tensors):
+    if narrow is not dtype and any(x.raw.dtype.kind == "u" for x in tensors):
         kinds = " and ".join(sorted({x.dtype.name for x in tensors}))
         raise DTypeError(
             f"{op.name}: {kinds} have no common dtype on {device}; cast one with ad.astype"
@@ -67,18 +67,18 @@ def promoted(op: Op, operands: list) -> list:
 def of_one_float_dtype(operands: list) -> bool:
     """Whether there is nothing to promote, which is so almost always."""
     first = operands[0]
-    if not isinstance(first, Tensor) or first.data.dtype.kind != "f":
+    if not isinstance(first, Tensor) or first.raw.dtype.kind != "f":
         return False
-    dtype = first.data.dtype
+    dtype = first.raw.dtype
     for x in operands:
-        if x.data.dtype is not dtype if isinstance(x, Tensor) else type(x) not in (float, int):
+        if x.raw.dtype is not dtype if isinstance(x, Tensor) else type(x) not in (float, int):
             return False
     return True
 
 
 def common_dtype(name: str, operands: list) -> np.dtype:
     """The dtype that tensors and Python scalars promote to."""
-    dtypes = [x.data.dtype for x in operands if isinstance(x, Tensor)]
+    dtypes = [x.raw.dtype for x in operands if isinstance(x, Tensor)]
     scalars = [x for x in operands if not isinstance(x, Tensor)]
     dtype = (dtypes or [of_scalar(scalars[0])])[0]
     for other in dtypes[1:]:
@@ -127,7 +127,7 @@ def lift(data: Any) -> Tensor:
 
 
 def to_dtype(operand: Any, dtype: np.dtype) -> Any:
-    if not isinstance(operand, Tensor) or operand.data.dtype is dtype:
+    if not isinstance(operand, Tensor) or operand.raw.dtype is dtype:
         return operand
     return casting[0](operand, dtype=dtype)
 
@@ -135,13 +135,13 @@ def to_dtype(operand: Any, dtype: np.dtype) -> Any:
 def is_at_hand(x: Tensor) -> bool:
     """Whether values can be looked at right away: in a trace there are none, and a GPU would have
     to be waited for."""
-    return not mode.word & TRACE and type(x.data) is np.ndarray
+    return not mode.word & TRACE and type(x.raw) is np.ndarray
 
 
 def check_devices(function: str, tensors: list[Tensor]) -> None:
     """All tensors have values, and are on one device."""
     for tensor in tensors:
-        if type(tensor.data) not in backends.LOADED and not mode.word & TRACE:
+        if type(tensor.raw) not in backends.LOADED and not mode.word & TRACE:
             raise TraceError.escaped(function)
     devices = {tensor.device: tensor for tensor in tensors}
     if len(devices) > 1:

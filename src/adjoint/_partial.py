@@ -51,7 +51,7 @@ class PartialTrace(Trace):
         for k, x in enumerate(inputs):
             if isinstance(x, Tensor):
                 recorded = recorded or x.node is not None
-                data = raw[k] = x.data
+                data = raw[k] = x.raw
                 if type(data) is Traced and data.mark is mark:
                     depends = True
                 else:
@@ -79,7 +79,7 @@ class PartialTrace(Trace):
             results = self.inline(op, inputs, attrs)
             if any(map(self.owns, results)) and True in self.attachments(inputs):
                 raise_impure(op)
-            raw = [x.data if isinstance(x, Tensor) else x for x in inputs]
+            raw = [x.raw if isinstance(x, Tensor) else x for x in inputs]
             return self.typed(op, raw), results
         former = mode.word, mode.trace, mode.draws
         mode.word = former[0] & ~TRACE | self.former[0] & TRACE
@@ -93,7 +93,7 @@ class PartialTrace(Trace):
                 raw, results = execute(op, inputs, attrs)
         finally:
             mode.word, mode.trace, mode.draws = former
-        given = [x.data for x in inputs if isinstance(x, Tensor)]
+        given = [x.raw for x in inputs if isinstance(x, Tensor)]
         return raw, tuple([self.new_array(as_array(x), given) for x in results])
 
     def new_array(self, data: Any, given: list) -> Any:
@@ -154,7 +154,7 @@ class PartialTrace(Trace):
 
     def lift(self, tensor: Tensor) -> Any:
         """A tensor's raw array, as it is outside if the stand-ins have no part in it."""
-        data = tensor.data
+        data = tensor.raw
         if type(data) is Traced and data.mark is self.mark:
             return data
         if self.outer is not None:
@@ -169,7 +169,7 @@ class PartialTrace(Trace):
         return out
 
     def share(self, tensor: Tensor) -> Tensor:
-        owned = self.outer is None or self.owns(tensor.data)
+        owned = self.outer is None or self.owns(tensor.raw)
         out = wrap(self.lift(tensor)) if owned else self.outer.share(tensor)  # type: ignore[union-attr]
         self.adopt(out)
         return out
@@ -181,7 +181,7 @@ class PartialTrace(Trace):
     def is_inside(self, tensor: Tensor) -> bool:
         if id(tensor) in self.before:
             return False
-        return self.owns(tensor.data) or self.adopted(tensor) or self.adopted(tensor.data)
+        return self.owns(tensor.raw) or self.adopted(tensor) or self.adopted(tensor.raw)
 
     def adopted(self, made: Any) -> bool:
         found = self._inside.get(id(made))
@@ -207,11 +207,11 @@ class PartialTrace(Trace):
 
     def remember(self, tensor: Tensor) -> Before:
         """The last that was known of a tensor."""
-        now = Before(tensor, tensor.data, tensor.node, tensor._grad)
+        now = Before(tensor, tensor.raw, tensor.node, tensor._grad)
         former = self.before.get(id(tensor), now)
-        if self.owns(now.data):
-            now = now._replace(data=former.data, node=former.node)
-        if now.grad is not None and self.owns(now.grad.data):
+        if self.owns(now.raw):
+            now = now._replace(raw=former.raw, node=former.node)
+        if now.grad is not None and self.owns(now.grad.raw):
             now = now._replace(grad=former.grad)
         self.before[id(tensor)] = now
         return now
@@ -232,18 +232,18 @@ class PartialTrace(Trace):
     def undo(self) -> None:
         """Changes to what isn't known are undone; they are made when it is."""
         for tensor, data, node, grad in self.before.values():
-            if self.owns(tensor.data):
-                tensor.data, tensor.node = data, node
-            if tensor._grad is not None and self.owns(tensor._grad.data):
+            if self.owns(tensor.raw):
+                tensor.raw, tensor.node = data, node
+            if tensor._grad is not None and self.owns(tensor._grad.raw):
                 tensor._grad = grad
 
     def unknown_changes(self) -> list[tuple[Slot, Tensor]]:
         """Tensors from outside, and their `.grad`s, that were changed to what isn't known yet."""
         out = []
         for tensor, *_ in self.before.values():
-            if self.owns(tensor.data):
+            if self.owns(tensor.raw):
                 out.append((Slot(tensor), tensor))
-            if tensor._grad is not None and self.owns(tensor._grad.data):
+            if tensor._grad is not None and self.owns(tensor._grad.raw):
                 out.append((Slot(tensor, grad=True), tensor._grad))
         return out
 

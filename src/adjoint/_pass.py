@@ -110,7 +110,7 @@ class Pass:
         parts: Any = (out,) if plan.single else out
         if self.recorded is not None:
             parts = [
-                part if part is None or parent in self.recorded else wrap(part.data)
+                part if part is None or parent in self.recorded else wrap(part.raw)
                 for parent, part in zip(parents, parts, strict=True)
             ]
         return [
@@ -138,7 +138,7 @@ class Pass:
                 check_hook(hook, out, node)
                 if self.recorded is not None and node in self.recorded:
                     raise_graph_lost(hook, node)
-                g = out if self.create_graph else out.data
+                g = out if self.create_graph else out.raw
         tensor = extra.retains and extra.retains()
         if tensor is not None and self.retain is not None:
             self.retain(tensor, g if self.create_graph else wrap(g))
@@ -148,7 +148,7 @@ class Pass:
         if self.recorded is None:
             return hook(g if self.create_graph else wrap(g))
         with no_grad():
-            return hook(wrap(g.data))
+            return hook(wrap(g.raw))
 
     def pulled_back(self, plan: Any, node: Node, g: Any) -> Any:
         out = NotImplemented
@@ -195,7 +195,7 @@ class TimedPass(Pass):
 
 
 def raw(g: Any) -> Any:
-    return g.data if isinstance(g, Tensor) else g
+    return g.raw if isinstance(g, Tensor) else g
 
 
 def name_of(hook: Callable) -> str:
@@ -221,7 +221,7 @@ def without_graph(receiver: Callable[[Any, Any], None] | None) -> Any:
 
     def receive(owner: Any, g: Tensor) -> None:
         with no_grad():
-            receiver(owner, wrap(g.data))
+            receiver(owner, wrap(g.raw))
 
     return receive
 
@@ -251,7 +251,7 @@ def add_raw(former: Any, g: Any) -> Any:
     """The sum of two raw gradients."""
     if type(former) is type(g) in backends.LOADED and not mode.word & TRACE:
         return as_array(add_arrays[type(g)](former, g))
-    return add(wrap(former), wrap(g)).data
+    return add(wrap(former), wrap(g)).raw
 
 
 def check_hook(hook: Callable, out: Any, node: Node) -> None:
@@ -260,7 +260,7 @@ def check_hook(hook: Callable, out: Any, node: Node) -> None:
         raise GradientError(
             f"hook {name} returned {type(out).__name__}; a tensor or None is needed"
         )
-    if out.data.shape != node.shape or out.data.dtype != node.dtype:
+    if out.raw.shape != node.shape or out.raw.dtype != node.dtype:
         raise GradientError(
             f"hook {name} returned a gradient of shape {out.shape} and dtype {out.dtype.name} for "
             f"a tensor of shape {node.shape} and dtype {node.dtype.name}"

@@ -44,7 +44,7 @@ def pullback(plan: Plan, node: Node, g: Any, create_graph: bool) -> Any:
         if type(part) is not Tensor:
             check_rule_result(op, position, part)
     if not create_graph:
-        out = [None if part is None else part.data for part in out]
+        out = [None if part is None else part.raw for part in out]
     return out[0] if plan.single else out
 
 
@@ -113,7 +113,7 @@ def check_rule_result(op: Any, position: int, out: Any) -> None:
 def check_gradients(node: Node, plan: Plan, out: Any) -> None:
     """Under detect_anomaly: raise at the first NaN or infinity in what a rule returned."""
     for position, part in zip(plan.targets, (out,) if plan.single else out, strict=True):
-        raw = part.data if isinstance(part, Tensor) else part
+        raw = part.raw if isinstance(part, Tensor) else part
         if raw is not None and not is_finite(raw):
             source = node.extra and node.extra.source
             raise AnomalyError(
@@ -127,7 +127,7 @@ def check_total(node: Node, g: Any) -> None:
     """Under detect_anomaly: raise where finite contributions add up to, or a hook returned, a NaN
     or an infinity."""
     for part in g if isinstance(g, list) else [g]:
-        raw = part.data if isinstance(part, Tensor) else part
+        raw = part.raw if isinstance(part, Tensor) else part
         if raw is not None and not is_finite(raw):
             raise AnomalyError(
                 f"the total gradient of the result of {node.name} (shape {node.shape}) has "
@@ -145,8 +145,8 @@ def fitted(plan: Any, parent: Node, g: Any) -> Any:
                 f"`{plan.op.name}` returned a gradient of shape {g.shape} for an input of shape "
                 f"{shape}"
             )
-        g = unbroadcast(wrap(as_array(g)), shape).data if raw else unbroadcast(g, shape)
-    if (g if raw else g.data).dtype != dtype:
+        g = unbroadcast(wrap(as_array(g)), shape).raw if raw else unbroadcast(g, shape)
+    if (g if raw else g.raw).dtype != dtype:
         raise GradientError(
             f"`{plan.op.name}` returned a gradient of dtype {g.dtype} for an input of dtype {dtype}"
         )

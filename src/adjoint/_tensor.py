@@ -27,9 +27,9 @@ from ._node import HookHandle, Leaf, Node, extra
 class Tensor:
     """An n-dimensional array that can be differentiated. Make one with `ad.tensor`."""
 
-    __slots__ = ("__weakref__", "_grad", "data", "node")
+    __slots__ = ("__weakref__", "_grad", "node", "raw")
 
-    data: Any
+    raw: Any  # the array, of a backend
     node: Node | None
     _grad: "Tensor | None"
 
@@ -90,32 +90,32 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...]:
         """The length of each axis."""
-        return self.data.shape
+        return self.raw.shape
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self.data.shape)
+        return len(self.raw.shape)
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return self.data.size
+        return self.raw.size
 
     @property
     def nbytes(self) -> int:
         """The bytes that the elements take."""
-        return self.data.size * self.data.dtype.itemsize
+        return self.raw.size * self.raw.dtype.itemsize
 
     @property
     def dtype(self) -> DType:
         """The data type of the elements."""
-        return FROM_NUMPY[self.data.dtype]
+        return FROM_NUMPY[self.raw.dtype]
 
     @property
     def device(self) -> str:
         """Where the elements are, such as "cpu"."""
-        return self.data.device
+        return self.raw.device
 
     # Gradients
 
@@ -140,9 +140,9 @@ class Tensor:
                 "requires_grad can only be changed on leaves; this tensor was computed by "
                 f"{self.node.name}: use x.detach().requires_grad_()"  # type: ignore[union-attr]
             )
-        if requires_grad and self.data.dtype.kind != "f":
+        if requires_grad and self.raw.dtype.kind != "f":
             raise DTypeError(
-                f"only float tensors can require grad, this one is {show(self.data.dtype)}; "
+                f"only float tensors can require grad, this one is {show(self.raw.dtype)}; "
                 "cast it first: ad.astype(x, ad.float32)"
             )
         if requires_grad != self.requires_grad:
@@ -170,6 +170,31 @@ class Tensor:
     def detach(self) -> "Tensor":
         """The same values, without a graph."""
         return share(self)
+
+    @property
+    def data(self) -> "Tensor":
+        """The same values, without a graph; assigning a tensor of the same shape and dtype puts its
+        values in their place, also in a leaf.
+
+        >>> x = ad.tensor([1.0, 2.0], requires_grad=True)
+        >>> x.data = x.data * 10
+        >>> x
+        tensor([10., 20.], requires_grad=True)
+        """
+        return share(self)
+
+    @data.setter
+    def data(self, value: "Tensor") -> None:
+        if not isinstance(value, Tensor):
+            raise DTypeError(f"data: a tensor is needed, got {type(value).__name__}")
+        check_like("data", self, value, "value")
+        if not self.is_leaf:
+            raise GradientError(
+                "data: only the values of leaves can be replaced; this tensor was computed by "
+                f"{self.node.name}"  # type: ignore[union-attr]
+            )
+        journal(self)
+        self.raw = share(value).raw
 
     def retain_grad(self) -> None:
         """Have `backward` keep this tensor's gradient in `.grad` although it isn't a leaf."""
@@ -229,14 +254,14 @@ class Tensor:
 
     def _host(self, function: str) -> np.ndarray:
         """A read-only view of the values in host memory."""
-        module = backends.LOADED.get(type(self.data))
+        module = backends.LOADED.get(type(self.raw))
         if module is None:
             raise TraceError(
                 f"{function}: the values of a traced tensor aren't known while ad.trace or ad.vmap "
                 f"runs its function, only shape {self.shape} and dtype {self.dtype}; use ad.where "
                 "instead of `if`, and return what you want to look at"
             )
-        view = module.to_numpy(self.data).view()
+        view = module.to_numpy(self.raw).view()
         view.flags.writeable = False
         return view
 
@@ -298,11 +323,11 @@ class Tensor:
         return (self[k] for k in range(self.shape[0]))
 
     def __repr__(self) -> str:
-        module = backends.LOADED.get(type(self.data))
+        module = backends.LOADED.get(type(self.raw))
         if module is None:
             return f"tensor(traced, {describe(self)})"
         values = np.array2string(
-            module.to_numpy(self.data), precision=4, separator=", ", prefix="tensor("
+            module.to_numpy(self.raw), precision=4, separator=", ", prefix="tensor("
         )
         notes = [values]
         if not self.size and self.ndim != 1:
@@ -347,7 +372,7 @@ new_tensor = Tensor.__new__
 def wrap(data: Any, node: Node | None = None) -> Tensor:
     """A tensor around a raw array."""
     tensor = new_tensor(Tensor)
-    tensor.data = data
+    tensor.raw = data
     tensor.node = node
     tensor._grad = None
     return tensor
@@ -355,21 +380,21 @@ def wrap(data: Any, node: Node | None = None) -> Tensor:
 
 def share(tensor: Tensor) -> Tensor:
     """Another tensor with the same values: tensors are values, so the memory can be the same."""
-    return mode.trace.share(tensor) if mode.word & TRACE else wrap(tensor.data)
+    return mode.trace.share(tensor) if mode.word & TRACE else wrap(tensor.raw)
 
 
-def check_like(function: str, tensor: Tensor, gradient: Tensor) -> None:
-    """A gradient has its tensor's shape, dtype and device."""
-    given, own = gradient.data, tensor.data
+def check_like(function: str, tensor: Tensor, value: Tensor, what: str = "gradient") -> None:
+    """A gradient, or what else goes with a tensor, has its shape, dtype and device."""
+    given, own = value.raw, tensor.raw
     if given.shape != own.shape or given.dtype != own.dtype:
-        error, what = (ShapeError, "shape") if given.shape != own.shape else (DTypeError, "dtype")
+        error, kind = (ShapeError, "shape") if given.shape != own.shape else (DTypeError, "dtype")
         raise error(
-            f"{function}: the gradient is {describe(gradient)}, the tensor {describe(tensor)}; "
-            f"their {what}s must be equal"
+            f"{function}: the {what} is {describe(value)}, the tensor {describe(tensor)}; "
+            f"their {kind}s must be equal"
         )
     if given.device != own.device:
         raise DeviceError(
-            f"{function}: the gradient is on {gradient.device}, the tensor on {tensor.device}"
+            f"{function}: the {what} is on {value.device}, the tensor on {tensor.device}"
         )
 
 

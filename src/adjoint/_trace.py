@@ -101,7 +101,7 @@ class Slot(NamedTuple):
             tensor.grad = value
         elif value is not None:
             journal(tensor)
-            tensor.data = value.data
+            tensor.raw = value.raw
 
     def __repr__(self) -> str:
         owner = f"input {self.owner}" if isinstance(self.owner, int) else "a tensor"
@@ -112,12 +112,12 @@ class Before(NamedTuple):
     """A tensor as it was before the trace touched it."""
 
     tensor: Tensor
-    data: Any
+    raw: Any
     node: Any
     grad: Tensor | None
 
     def restore(self) -> None:
-        self.tensor.data, self.tensor.node, self.tensor._grad = self.data, self.node, self.grad
+        self.tensor.raw, self.tensor.node, self.tensor._grad = self.raw, self.node, self.grad
 
 
 class Trace:
@@ -153,7 +153,7 @@ class Trace:
         return Traced(str(next(self.number)), shape, dtype, device, self.mark)
 
     def like(self, tensor: Tensor) -> Traced:
-        return self.new(tensor.data.shape, tensor.data.dtype, tensor.device)
+        return self.new(tensor.raw.shape, tensor.raw.dtype, tensor.device)
 
     def owns(self, data: Any) -> bool:
         return type(data) is Traced and data.mark is self.mark
@@ -216,9 +216,9 @@ class Trace:
 
     def lift(self, tensor: Tensor) -> Traced:
         """The traced array behind a tensor; a tensor from outside becomes a capture."""
-        if self.owns(tensor.data):
-            return tensor.data
-        if type(tensor.data) is Traced and not (self.outer and self.outer.known(tensor.data)):
+        if self.owns(tensor.raw):
+            return tensor.raw
+        if type(tensor.raw) is Traced and not (self.outer and self.outer.known(tensor.raw)):
             raise TraceError.escaped("trace")
         if id(tensor) in self.stand_ins:
             raise_alias(tensor)
@@ -244,8 +244,8 @@ class Trace:
     def remember(self, tensor: Tensor) -> Before:
         if id(tensor) in self.stand_ins:
             raise_alias(tensor)
-        now = Before(tensor, tensor.data, tensor.node, tensor._grad)
-        return now if self.owns(tensor.data) else self.before.setdefault(id(tensor), now)
+        now = Before(tensor, tensor.raw, tensor.node, tensor._grad)
+        return now if self.owns(tensor.raw) else self.before.setdefault(id(tensor), now)
 
     def written_grad(self, tensor: Tensor) -> None:
         """A tensor's `.grad` is about to be set: what it was before doesn't matter any more."""
@@ -285,11 +285,11 @@ class Trace:
         out: list[tuple[Slot, Traced | None]] = []
         for owner, before in owners:
             tensor = before.tensor
-            if tensor.data is not before.data:
+            if tensor.raw is not before.raw:
                 out.append((Slot(owner), self.lift(tensor)))
             grad, start = tensor._grad, self.grads.get(id(tensor))
             untouched = grad is before.grad and start is None
-            if not untouched and (grad is None or grad.data is not start):
+            if not untouched and (grad is None or grad.raw is not start):
                 out.append((Slot(owner, grad=True), None if grad is None else self.lift(grad)))
         return out
 
@@ -364,10 +364,8 @@ class Graph:
                 for value in dead:
                     del values[value]
             for slot, value in self.writes:
-                slot.write(inputs, None if value is None else wrap(values[value].data))
-            return map_tree(
-                lambda x: wrap(values[x].data) if type(x) is Traced else x, self.outputs
-            )
+                slot.write(inputs, None if value is None else wrap(values[value].raw))
+            return map_tree(lambda x: wrap(values[x].raw) if type(x) is Traced else x, self.outputs)
 
     def match(self, arguments: Any) -> list[Tensor]:
         """The tensors among the arguments, if they are like the traced ones."""
@@ -405,9 +403,9 @@ class Graph:
 
 def check_argument(position: int, old: Traced, new: Tensor) -> None:
     what = f"graph: argument {position} was {old.typed()} when traced, got {describe(new)}"
-    if new.data.shape != old.shape:
+    if new.raw.shape != old.shape:
         raise ShapeError(what)
-    if new.data.dtype != old.dtype:
+    if new.raw.dtype != old.dtype:
         raise DTypeError(what)
     if new.device != old.device:
         raise DeviceError(f"{what} on {new.device}, not {old.device}")
@@ -460,7 +458,7 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
         if known is not None:
             return known
         value = recording.argument(x, len(arguments))
-        arguments.append((x, Before(value, value.data, value.node, value._grad)))
+        arguments.append((x, Before(value, value.raw, value.node, value._grad)))
         return value
 
     given = map_tree(stand_in, (args, kwargs))
@@ -471,7 +469,7 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     for position, (_, before) in enumerate(arguments):
         if before.grad is None and before.tensor._grad is not None:
             recording.without_grad.append(Slot(position, grad=True))
-    inputs = [before.data for _, before in arguments]
-    shown = {id(x): before.data for x, before in arguments}
+    inputs = [before.raw for _, before in arguments]
+    shown = {id(x): before.raw for x, before in arguments}
     pattern = map_tree(lambda x: shown[id(x)] if isinstance(x, Tensor) else x, (args, kwargs))
     return Graph(recording, pattern, inputs, outputs, writes)

@@ -369,7 +369,7 @@ def matrix(linear: Linear, arguments: list[Tensor]) -> list[list[Tensor]]:
 
 def unit_vectors(x: Tensor, start: int, total: int) -> Tensor:
     """Zeros like x, `total` times, with each element of x being 1 in its turn from `start` on."""
-    rows = eye(rows=total, columns=x.size, k=-start, dtype=x.data.dtype, device=x.device)
+    rows = eye(rows=total, columns=x.size, k=-start, dtype=x.raw.dtype, device=x.device)
     return reshape(rows, shape=(total, *x.shape))
 
 

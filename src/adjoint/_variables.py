@@ -51,9 +51,9 @@ class Scope:
         out = share(x)
         below = x.node if self.keeps else None
         # Not a leaf itself: the function may assign into its arguments.
-        parent = below or Argument(wrap(out.data), self.transform)
+        parent = below or Argument(wrap(out.raw), self.transform)
         plan = IDENTITY.plan((True,))
-        out.node = Variable(plan, parent, None, out.data.shape, out.data.dtype)
+        out.node = Variable(plan, parent, None, out.raw.shape, out.raw.dtype)
         return out
 
     def outside(self, node: Node) -> bool:
@@ -112,7 +112,7 @@ class Pullback:
     ) -> list[Tensor]:
         """The gradients of the variables; zeros where the outputs don't depend on one."""
         seeds = [
-            (node, g if create_graph else share(g).data)
+            (node, g if create_graph else share(g).raw)
             for node, g in zip(self.roots, gs, strict=True)
             if node is not None
         ]
@@ -143,9 +143,9 @@ def ignore(node: Node, g: Any) -> None:
 
 def twin(x: Tensor) -> Tensor:
     """The values of x on its node, as another tensor: assigning to one leaves the other alone."""
-    return wrap(share(x).data, x.node)
+    return wrap(share(x).raw, x.node)
 
 
 def filled(x: Tensor, value: float) -> Tensor:
     """One value everywhere, in the shape, dtype and device of x."""
-    return full(shape=x.data.shape, value=value, dtype=x.data.dtype, device=x.device)
+    return full(shape=x.raw.shape, value=value, dtype=x.raw.dtype, device=x.device)

@@ -300,7 +300,7 @@ def found_or_none(
 
 def own(g: Any) -> Tensor:
     """A gradient as a tensor of its own: the engine hands one on to several nodes."""
-    return wrap(g.data, g.node) if isinstance(g, Tensor) else wrap(g)
+    return wrap(g.raw, g.node) if isinstance(g, Tensor) else wrap(g)
 
 
 def seed(
@@ -321,9 +321,9 @@ def seed(
                 f"{function}: the tensor has shape {root.shape}, and only a single number has a "
                 f"gradient of 1; reduce it with .sum() or .mean(), or pass {argument}="
             )
-        one = full(shape=root.shape, value=1, dtype=root.data.dtype, device=root.device)
-        return root.node, one if create_graph else one.data
+        one = full(shape=root.shape, value=1, dtype=root.raw.dtype, device=root.device)
+        return root.node, one if create_graph else one.raw
     if not isinstance(gradient, Tensor):
         raise DTypeError(f"{function}: {argument} must be a tensor, got {type(gradient).__name__}")
     check_like(function, root, gradient)
-    return root.node, gradient if create_graph else share(gradient).data
+    return root.node, gradient if create_graph else share(gradient).raw

@@ -270,7 +270,7 @@ def transformed(
         raise ArgumentError(f"{function}: at least one axis is needed")
     sizes = input_lengths(function, transform, x, lengths, axes)
     swapped(function, norm)
-    dtype = x.data.dtype
+    dtype = x.raw.dtype
     shape = list(x.shape)
     for axis, n in zip(axes, sizes, strict=True):
         shape[axis] = n
@@ -295,7 +295,7 @@ COMPLEX = {real: complex_ for complex_, real in REAL_PART.items()}
 
 def in_precision(function: str, x: Tensor, real: bool) -> Tensor:
     """x in the precision that it is transformed in, complex unless the transform is of reals."""
-    raw = x.data.dtype
+    raw = x.raw.dtype
     if real and raw.kind == "c":
         raise DTypeError(f"{function}: real numbers are needed, got {x.dtype.name}; use ad.fft.fft")
     if raw.kind != "c":

@@ -48,14 +48,14 @@ def as_double(x: Tensor) -> np.ndarray:
 
 
 def check_order(f, args, order, level, eps, rtol, atol, rng) -> None:
-    variable = [k for k, x in enumerate(args) if x.data.dtype.kind == "f"]
+    variable = [k for k, x in enumerate(args) if x.raw.dtype.kind == "f"]
     outputs = results(f, args)
     weights = [wrap(rng.standard_normal(out.shape)) for out in outputs]
 
     def pulled_back(*values):
         """The gradients of f, as a function of its arguments and of the incoming gradients."""
         given = list(values[: len(args)])
-        given = [x if x.requires_grad else wrap(x.data) for x in given]
+        given = [x if x.requires_grad else wrap(x.raw) for x in given]
         leaves = [
             given[k] if given[k].requires_grad else given[k].requires_grad_() for k in variable
         ]
@@ -82,18 +82,18 @@ def check_order(f, args, order, level, eps, rtol, atol, rng) -> None:
 
 
 def fresh(x: Tensor) -> Tensor:
-    return wrap(x.data.copy())
+    return wrap(x.raw.copy())
 
 
 def zeros(x: Tensor) -> Tensor:
-    return wrap(np.zeros(x.shape, x.data.dtype))
+    return wrap(np.zeros(x.shape, x.raw.dtype))
 
 
 def results(f: Callable, args: list) -> list[Tensor]:
     """The float outputs of f."""
     out = f(*args)
     outs = out if isinstance(out, (tuple, list)) else (out,)
-    return [x for x in outs if x.data.dtype.kind == "f"]
+    return [x for x in outs if x.raw.dtype.kind == "f"]
 
 
 def compare(f, args, weights, position, exact, level, eps, rtol, atol) -> None:
@@ -108,7 +108,7 @@ def compare(f, args, weights, position, exact, level, eps, rtol, atol) -> None:
             for out, w in zip(outs, weights, strict=True)
         )
 
-    start = args[position].data
+    start = args[position].raw
     numeric = np.empty(start.shape)
     for index in np.ndindex(start.shape):
         up, down = start.copy(), start.copy()

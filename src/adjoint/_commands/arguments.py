@@ -9,7 +9,7 @@ import adjoint as ad
 from ..backends import MODULES
 
 
-class UsageError(ad.ArgumentError):
+class UsageError(ValueError):
     """A call that is wrong whatever there is on this machine."""
 
 

@@ -92,7 +92,7 @@ def arrays_in(saved: Any) -> Iterator[Any]:
         for part in saved:
             yield from arrays_in(part)
     elif isinstance(saved, Tensor):
-        yield saved.data
+        yield saved.raw
     elif hasattr(saved, "kept"):
         yield from arrays_in(list(saved.kept))
     elif hasattr(saved, "dtype") and hasattr(saved, "shape"):
@@ -119,4 +119,4 @@ def own_values(node: Node) -> list[Any]:
     if tensor is None:
         return []
     stand_in = mode.trace.captures.get(id(tensor)) if mode.word & TRACE else None
-    return [tensor.data, stand_in[0]] if stand_in else [tensor.data]
+    return [tensor.raw, stand_in[0]] if stand_in else [tensor.raw]

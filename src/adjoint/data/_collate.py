@@ -61,9 +61,9 @@ def together(samples: Sequence[Any]) -> Tensor:
         return stack([asarray(x) for x in samples])
     if not isinstance(samples[0], Tensor):
         return asarray(np.stack(samples))
-    if any(type(x.data) is not np.ndarray or x.requires_grad for x in samples) or is_tracing():
+    if any(type(x.raw) is not np.ndarray or x.requires_grad for x in samples) or is_tracing():
         return stack(samples)
-    return asarray(np.stack([x.data for x in samples]), device="cpu")  # several times as fast
+    return asarray(np.stack([x.raw for x in samples]), device="cpu")  # several times as fast
 
 
 def shown(x: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .. import backends
-from .._errors import AdjointError, ArgumentError, DTypeError, KeywordError
+from .._errors import ArgumentError, DTypeError, KeywordError, StrayStopError
 from .._replay import drawing
 from ..functions._arguments import as_count
 from ..random import Generator as RandomGenerator
@@ -216,7 +216,7 @@ class Epoch:
             with drawing(task.draws):
                 return self.collated(task.what)
         except StopIteration as error:
-            raise StrayStopError(where) from error
+            raise StrayStopError.of(where) from error
         except Exception as error:
             error.add_note(f"DataLoader: this was in {where}")
             raise
@@ -237,20 +237,10 @@ class Epoch:
         try:
             return self.loader.dataset[index]
         except StopIteration as error:
-            raise StrayStopError(f"dataset[{index!r}]") from error
+            raise StrayStopError.of(f"dataset[{index!r}]") from error
         except Exception as error:
             error.add_note(f"DataLoader: this was in dataset[{index!r}]")
             raise
-
-
-class StrayStopError(AdjointError, RuntimeError):
-    """A StopIteration that nobody meant for the loop over the batches."""
-
-    def __init__(self, where: str) -> None:
-        super().__init__(
-            f"DataLoader: {where} raised StopIteration, as next() does at the end of an iterator; "
-            "that would end the epoch: give next() a default, or catch it"
-        )
 
 
 class ClosedError(Exception):

@@ -105,7 +105,7 @@ def is_elsewhere(x: Tensor, device: str) -> bool:
 
 def as_real(function: str, x: Any) -> Tensor:
     x = as_tensor(function, x)
-    if x.data.dtype.kind == "c":
+    if x.raw.dtype.kind == "c":
         raise DTypeError(f"{function}: real numbers are needed, got {x.dtype.name}")
     return x
 
@@ -130,16 +130,16 @@ def in_common_dtype(function: str, *operands: Any) -> list[Tensor]:
 
 def as_tensor_like(function: str, x: Tensor, value: Any) -> Tensor:
     """A tensor of x's dtype, on x's device; what isn't of a smaller or the same kind is refused."""
-    if type(value) in SCALAR_RANK and SCALAR_RANK[type(value)] <= RANK[x.data.dtype.kind]:
-        return constant(value, x.data.dtype, x.device)
+    if type(value) in SCALAR_RANK and SCALAR_RANK[type(value)] <= RANK[x.raw.dtype.kind]:
+        return constant(value, x.raw.dtype, x.device)
     value = as_tensor(function, value)
-    if RANK[value.data.dtype.kind] > RANK[x.data.dtype.kind]:
+    if RANK[value.raw.dtype.kind] > RANK[x.raw.dtype.kind]:
         raise DTypeError(
             f"{function}: {value.dtype.name} values don't fit into a tensor of {x.dtype.name}; "
             "cast one of them with ad.astype"
         )
     check_devices(function, [x, value])
-    return to_dtype(value, x.data.dtype)
+    return to_dtype(value, x.raw.dtype)
 
 
 def host_array(

@@ -34,7 +34,7 @@ def per_axis(function: str, name: str, value: Any, count: int, least: int) -> In
 
 def batched(function: str, x: Tensor, count: int) -> tuple[Tensor, bool]:
     """Images (N, C, ...), and whether N is ours: (C, ...) is a single one."""
-    if x.data.dtype.kind not in "iuf":
+    if x.raw.dtype.kind not in "iuf":
         raise DTypeError(f"{function}: real numbers are needed, got {x.dtype.name}")
     if x.ndim == count + 2:
         return x, False
@@ -52,7 +52,7 @@ def unbatched(x: Tensor, single: bool) -> Tensor:
 
 def widened(x: Tensor) -> Tensor:
     """float16 as float32: sums in it overflow and lose digits where what comes of them doesn't."""
-    return to_dtype(x, float32.dtype) if x.data.dtype == float16.dtype else x
+    return to_dtype(x, float32.dtype) if x.raw.dtype == float16.dtype else x
 
 
 def symmetric(padding: Ints) -> Pairs:

@@ -163,7 +163,7 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", constant_values: Any 
 def fitting(constant_values: Any, x: Tensor) -> np.ndarray:
     """The constants to pad x with, as NumPy broadcasts them."""
     values = np.asarray(constant_values)
-    if values.dtype.kind not in RANK or RANK[values.dtype.kind] > RANK[x.data.dtype.kind]:
+    if values.dtype.kind not in RANK or RANK[values.dtype.kind] > RANK[x.raw.dtype.kind]:
         raise DTypeError(f"pad: {constant_values!r} doesn't fit into a tensor of {x.dtype.name}")
     try:
         np.broadcast_to(values, (x.ndim, 2))
@@ -293,7 +293,7 @@ def diff(
         raise ArgumentError(f"diff: n can't be negative, got {n}")
     given = [part for part in (prepend, x, append) if part is not None]
     x = concat([joined(x, part, axis) for part in in_common_dtype("diff", *given)], axis)
-    difference = not_equal if x.data.dtype.kind == "b" else subtract
+    difference = not_equal if x.raw.dtype.kind == "b" else subtract
     for _ in range(n):
         later, earlier = slice(1, None), slice(0, max(0, x.shape[axis] - 1))
         x = difference(*(shapes.slice_(x, index=at_axis(axis, s)) for s in (later, earlier)))

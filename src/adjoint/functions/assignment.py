@@ -23,7 +23,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     recorded = writable("assignment", x, value)
     word = mode.word
     if index is Ellipsis and not word & ANOMALY:
-        value = as_value("assignment", x, value, x.data.shape)
+        value = as_value("assignment", x, value, x.raw.shape)
         # Tensors are values, so sharing the memory is as good as a copy. A recorded one is a new
         # tensor all the same: an op of its own tells it from `value`.
         rebind(x, shapes.reshape(value, shape=value.shape) if recorded else value)
@@ -55,16 +55,16 @@ def covers(index: Any, x: Tensor) -> bool:
 
 def write(x: Tensor, value: Tensor, place: Index) -> None:
     """Put values into x's own memory if nobody else can see it, else into a copy."""
-    if place.view != x.data.shape:
+    if place.view != x.raw.shape:
         rebind(x, assigned(x, value, place))
         return
-    module: Any = backends.LOADED[type(x.data)]
+    module: Any = backends.LOADED[type(x.raw)]
     if mode.word & PROFILE:
         module = TimedWrites(module)
-    if not module.exclusive(x.data, 1):
-        x.data = module.copy(x.data)
-    arrays = [array.data for array in place.arrays]
-    in_range(x, module.write, x.data, value.data, place.spec, arrays)
+    if not module.exclusive(x.raw, 1):
+        x.raw = module.copy(x.raw)
+    arrays = [array.raw for array in place.arrays]
+    in_range(x, module.write, x.raw, value.raw, place.spec, arrays)
 
 
 def writable(function: str, x: Tensor, *values: Any) -> bool:
@@ -87,7 +87,7 @@ def writable(function: str, x: Tensor, *values: Any) -> bool:
 def as_value(function: str, x: Tensor, value: Any, shape: tuple[int, ...]) -> Tensor:
     """What is written, in x's dtype and in the shape of the place."""
     value = as_tensor_like(function, x, value)
-    if value.data.shape == shape:
+    if value.raw.shape == shape:
         return value
     extra = value.ndim - len(shape)
     if extra > 0 and math.prod(value.shape[:extra]) == 1:
@@ -100,7 +100,7 @@ def as_value(function: str, x: Tensor, value: Any, shape: tuple[int, ...]) -> Te
 def rebind(x: Tensor, result: Tensor) -> None:
     """Let x be the result from now on. A leaf stays the leaf it is."""
     journal(x)
-    x.data = share(result).data
+    x.raw = share(result).raw
     if mode.word & GRAD:
         former, x.node = x.node, result.node
         if former is not None and former.extra is not None and x.node is not None:
@@ -115,7 +115,7 @@ def inplace(function: Any) -> Any:
     def operate(x: Tensor, y: Any) -> Tensor:
         recorded = writable(name, x, y)
         module = None if recorded or op is None else overwritable(x, y)
-        if module and op and module.compute_into(x.data, op.name, y.data):
+        if module and op and module.compute_into(x.raw, op.name, y.raw):
             return x
         replace(name, x, function(x, y))
         return x
@@ -131,41 +131,41 @@ def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     tensor([6., 7.])
     """
     recorded = writable("add_", x, y)
-    if isinstance(alpha, float) and x.data.dtype.kind in "iub":
+    if isinstance(alpha, float) and x.raw.dtype.kind in "iub":
         raise DTypeError(f"add_: alpha={alpha} doesn't go with a tensor of {x.dtype.name}")
     module = None if recorded else overwritable(x, y)
     if module is None:
         replace("add_", x, add_scaled(x, y, alpha=alpha))
     else:
-        module.axpy(x.data, y.data, alpha)
+        module.axpy(x.raw, y.raw, alpha)
     return x
 
 
 def overwritable(x: Tensor, y: Any) -> Any:
     """x's backend, if a result may be computed from x and y into x's own memory, else None."""
-    if not isinstance(y, Tensor) or y.data.shape != x.data.shape:
+    if not isinstance(y, Tensor) or y.raw.shape != x.raw.shape:
         return None
     word = mode.word
     if word > GRAD and word & (TRACE | ANOMALY):
         return None
-    if y.data.dtype is not x.data.dtype or x.data.dtype.kind != "f":
+    if y.raw.dtype is not x.raw.dtype or x.raw.dtype.kind != "f":
         return None
-    if type(y.data) is not type(x.data):
+    if type(y.raw) is not type(x.raw):
         return None
-    module: Any = backends.LOADED.get(type(x.data))
-    if not module or y.data is x.data or not module.exclusive(x.data, 1):
+    module: Any = backends.LOADED.get(type(x.raw))
+    if not module or y.raw is x.raw or not module.exclusive(x.raw, 1):
         return None
     return module if word <= GRAD else TimedWrites(module)
 
 
 def replace(function: str, x: Tensor, result: Tensor) -> None:
     """Let x be the result of an in-place operation, which keeps its shape and dtype."""
-    if result.data.shape != x.data.shape:
+    if result.raw.shape != x.raw.shape:
         raise ShapeError(
             f"{function}: the result has shape {result.shape}, the tensor {x.shape}; it can't grow "
             "in place"
         )
-    if result.data.dtype is not x.data.dtype:
+    if result.raw.dtype is not x.raw.dtype:
         raise DTypeError(
             f"{function}: the result is {result.dtype.name}, the tensor {x.dtype.name}; its dtype "
             "can't change in place: cast the other operand with ad.astype"

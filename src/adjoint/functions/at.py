@@ -99,7 +99,7 @@ class Place:
         >>> ad.ones(3).at[1].divide(4.0)
         tensor([1.  , 0.25, 1.  ])
         """
-        if self._x.data.dtype.kind in "iub":
+        if self._x.raw.dtype.kind in "iub":
             raise DTypeError(
                 f"at.divide: quotients don't fit into a tensor of {self._x.dtype.name}; cast it "
                 "with ad.astype"
@@ -118,7 +118,7 @@ class Place:
         x = flat(self._x)
         place, value, factor = by_place(self._places(), value, factor)
         again = equal(place, shifted(place, 0, 1, -1))
-        zero = False if x.data.dtype.kind == "b" else 0
+        zero = False if x.raw.dtype.kind == "b" else 0
         start = combine(indexing.index(x, place, spec=ONE), value)
         running = recurrence(
             where(again, factor, zero), where(again, zero, start), axis=0, reverse=False
@@ -145,11 +145,11 @@ class Place:
         """Sorted by value and then by place, the best value of each place is its last, and stays
         when they are assigned."""
         x = self._x
-        if x.data.dtype.kind == "c":
+        if x.raw.dtype.kind == "c":
             raise DTypeError("at.min, at.max: complex numbers have no order")
         if not self._index.arrays:
             return assigned(x, choose(self.get(), value), self._index)
-        by_value = value if largest or value.data.dtype.kind != "f" else negative(value)
+        by_value = value if largest or value.raw.dtype.kind != "f" else negative(value)
         rising = largest or by_value is not value  # NaN comes last, so that it stays
         order = ranking(flat(by_value), largest=not rising)
         places, values = (indexing.index(flat(t), order, spec=ONE) for t in (self._places(), value))

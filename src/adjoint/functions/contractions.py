@@ -21,7 +21,7 @@ def matmul(x: Any, y: Any, /) -> Tensor:
     tensor([21., 43.])
     """
     try:
-        x_shape, y_shape = x.data.shape, y.data.shape
+        x_shape, y_shape = x.raw.shape, y.raw.shape
         rank = len(x_shape)
         if len(y_shape) == 2 and rank > 2 and x_shape[-1] == y_shape[0]:
             return contractions.product_of_rows(x, y)  # so is the gradient of y one product
@@ -125,7 +125,7 @@ def vecdot(x: Any, y: Any, /, *, axis: int = -1, **unknown: Any) -> Tensor:
 
 
 def conjugated(x: Tensor) -> Tensor:
-    return conversions.conj(x) if x.data.dtype.kind == "c" else x
+    return conversions.conj(x) if x.raw.dtype.kind == "c" else x
 
 
 def common_axis(function: str, x: Tensor, y: Tensor, axis: Any) -> int:
@@ -217,7 +217,7 @@ def cross(x: Any, y: Any, /, *, axis: int = -1, **unknown: Any) -> Tensor:
     if unknown:
         reject("cross", unknown)
     x, y = in_common_dtype("cross", x, y)
-    if x.data.dtype.kind == "b":
+    if x.raw.dtype.kind == "b":
         raise DTypeError("cross: numbers are needed, got bool")
     axis = common_axis("cross", x, y, axis)
     if x.shape[axis] != 3 or y.shape[axis] != 3:

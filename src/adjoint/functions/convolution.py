@@ -212,7 +212,7 @@ def transposed(
     )
     if bias is not None:
         out = out + reshape(bias, shape=(channels, *(1 for _ in range(count))))
-    return unbatched(to_dtype(out, image.data.dtype), single)
+    return unbatched(to_dtype(out, image.raw.dtype), single)
 
 
 def operands(function: str, x: Any, weight: Any, bias: Any) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -82,12 +82,12 @@ def tensor(
 def from_tensor(
     x: Tensor, dtype: Any, device: str | None, copy: bool | None, requires_grad: bool
 ) -> Tensor:
-    raw = x.data.dtype if dtype is None else as_numpy(dtype)
+    raw = x.raw.dtype if dtype is None else as_numpy(dtype)
     if device is not None and is_elsewhere(x, device):
         if copy is False:
             raise ArgumentError(f"asarray: {x.device} to {device} needs a copy, but copy=False")
         x = move(cast(x, dtype=raw), device=device, source=x.device)
-    if raw is not x.data.dtype:
+    if raw is not x.raw.dtype:
         if copy is False:
             raise ArgumentError(f"asarray: {x.dtype.name} to {raw} needs a copy, but copy=False")
         x = cast(x, dtype=raw)

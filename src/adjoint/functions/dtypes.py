@@ -117,4 +117,4 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 def raw_dtype(x: Any) -> np.dtype:
     """The raw dtype of a tensor or an array, or behind a dtype."""
-    return x.data.dtype if isinstance(x, Tensor) else as_numpy(getattr(x, "dtype", x))
+    return x.raw.dtype if isinstance(x, Tensor) else as_numpy(getattr(x, "dtype", x))

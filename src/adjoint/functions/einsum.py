@@ -45,7 +45,7 @@ def contracted(subscripts: Subscripts, tensors: list[Tensor], optimize: Any = Tr
     """Einsum of tensors of one dtype."""
     if not isinstance(optimize, bool):
         optimize = as_optimize(optimize)
-    shapes = tuple([x.data.shape for x in tensors])
+    shapes = tuple([x.raw.shape for x in tensors])
     values: list[Any] = list(tensors)
     for call, sources, attrs in plan(subscripts, shapes, optimize).steps:
         inputs = [values[k] for k in sources]

@@ -22,12 +22,12 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = Non
     """
     x = as_tensor("astype", x)
     raw = as_numpy(dtype)
-    if x.data.dtype.kind == "c" and raw.kind not in "cb":
+    if x.raw.dtype.kind == "c" and raw.kind not in "cb":
         raise DTypeError(
             f"astype: {x.dtype.name} to {raw} would lose the imaginary part; use ad.real(x)"
         )
     x = x if device is None else to_device(x, device)
-    return x if raw is x.data.dtype and not copy else conversions.cast(x, dtype=raw)
+    return x if raw is x.raw.dtype and not copy else conversions.cast(x, dtype=raw)
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
@@ -62,7 +62,7 @@ def power(x: Tensor, y: Any) -> Tensor:
     if type(y) not in (int, float) or y != 2:
         return pow(x, y)
     is_tensor = isinstance(x, Tensor)  # in a rule that is being compiled it is an expression
-    return pow(x, y) if is_tensor and x.data.dtype.kind != "f" else square(x)
+    return pow(x, y) if is_tensor and x.raw.dtype.kind != "f" else square(x)
 
 
 def positive(x: Any, /) -> Tensor:
@@ -91,7 +91,7 @@ def real(x: Any, /) -> Tensor:
     tensor(3.)
     """
     x = as_tensor("real", x)
-    return conversions.real(x) if x.data.dtype.kind == "c" else positive(x)
+    return conversions.real(x) if x.raw.dtype.kind == "c" else positive(x)
 
 
 def imag(x: Any, /) -> Tensor:
@@ -101,7 +101,7 @@ def imag(x: Any, /) -> Tensor:
     tensor(4.)
     """
     x = as_tensor("imag", x)
-    if x.data.dtype.kind == "c":
+    if x.raw.dtype.kind == "c":
         return conversions.imag(x)
     return where(False, x, 0)
 
@@ -113,7 +113,7 @@ def conj(x: Any, /) -> Tensor:
     tensor(3.-4.j, dtype=adjoint.complex64)
     """
     x = as_tensor("conj", x)
-    return conversions.conj(x) if x.data.dtype.kind == "c" else positive(x)
+    return conversions.conj(x) if x.raw.dtype.kind == "c" else positive(x)
 
 
 def softplus(x: Any, /) -> Tensor:

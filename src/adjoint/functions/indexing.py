@@ -37,7 +37,7 @@ def parse(x: Tensor, index: Any) -> Index:
     axis = 0
     for entry in one_per_axis(x, index):
         if isinstance(entry, Tensor):
-            found = mask_indices(entry, x, axis) if entry.data.dtype.kind == "b" else [entry]
+            found = mask_indices(entry, x, axis) if entry.raw.dtype.kind == "b" else [entry]
             spec += ["array"] * len(found)
             arrays += found
         else:
@@ -51,7 +51,7 @@ def parse(x: Tensor, index: Any) -> Index:
         axis += taken
     if not arrays:
         spec = [entry for entry in spec if entry is not Ellipsis]
-    array_shapes = tuple(a.data.shape for a in arrays)
+    array_shapes = tuple(a.raw.shape for a in arrays)
     shape = indexed_shape(tuple(view), tuple(spec), array_shapes)
     return Index(tuple(spec), tuple(arrays), shape, tuple(view))
 
@@ -85,7 +85,7 @@ def as_entry(entry: Any, device: str) -> Any:
         empty = isinstance(entry, (list, tuple)) and not array.size
         entry = placed_indices(array.astype(np.int64) if empty else array, device)
     if isinstance(entry, Tensor):
-        if entry.data.dtype.kind not in "iub":
+        if entry.raw.dtype.kind not in "iub":
             raise IndexingError(f"an index must be integers or booleans, not {describe(entry)}")
         return entry
     try:
@@ -109,7 +109,7 @@ def axes_taken(entry: Any) -> int:
     """How many axes of the tensor an entry is about."""
     if entry is None or entry is Ellipsis:
         return 0
-    return entry.ndim if isinstance(entry, Tensor) and entry.data.dtype.kind == "b" else 1
+    return entry.ndim if isinstance(entry, Tensor) and entry.raw.dtype.kind == "b" else 1
 
 
 def mask_indices(mask: Tensor, x: Tensor, axis: int) -> list[Tensor]:
@@ -130,7 +130,7 @@ def mask_indices(mask: Tensor, x: Tensor, axis: int) -> list[Tensor]:
 
 def getitem(x: Tensor, index: Any) -> Tensor:
     """x[index]: basic indices give views, arrays and masks select."""
-    if type(index) is int and x.data.shape and -x.data.shape[0] <= index < x.data.shape[0]:
+    if type(index) is int and x.raw.shape and -x.raw.shape[0] <= index < x.raw.shape[0]:
         return shapes.slice_(x, index=(index,))
     spec, arrays, _, view = parse(x, index)
     if not arrays:
@@ -139,7 +139,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
 
 
 def viewed(x: Tensor, view: tuple[int, ...]) -> Tensor:
-    return x if x.data.shape == view else shapes.reshape(x, shape=view)
+    return x if x.raw.shape == view else shapes.reshape(x, shape=view)
 
 
 def in_range(x: Tensor, op: Any, *args: Any, function: str = "", **attrs: Any) -> Tensor:
@@ -265,7 +265,7 @@ def as_indices(function: str, indices: Any, x: Tensor | None = None) -> Tensor:
     if isinstance(indices, np.ndarray) and x is not None and indices.dtype.kind in "iu":
         return placed_indices(canonical(indices), x.device)
     indices = as_tensor(function, indices)
-    if indices.data.dtype.kind not in "iu":
+    if indices.raw.dtype.kind not in "iu":
         raise IndexingError(f"{function}: integer indices are needed, got {describe(indices)}")
     return indices
 

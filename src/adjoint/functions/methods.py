@@ -148,8 +148,8 @@ def reflected(function: Callable) -> Callable:
     """The operator with its operands exchanged: `2 - x` calls `x.__rsub__(2)`."""
 
     def call(x: Any, y: Any) -> Any:
-        if type(y) in (float, int) and mode.word <= GRAD and type(x.data) in FLOATS:
-            constants = FLOATS[type(x.data)].get(x.data.dtype)
+        if type(y) in (float, int) and mode.word <= GRAD and type(x.raw) in FLOATS:
+            constants = FLOATS[type(x.raw)].get(x.raw.dtype)
             try:
                 y = y if constants is None else wrap(constants[y])
             except OverflowError:

@@ -12,7 +12,7 @@ def as_html(x: Tensor) -> str:
     """The tensor in a notebook: a table of up to two axes, with its dtype, shape and gradient."""
     import html  # takes as long to load as a tenth of adjoint
 
-    if type(x.data) not in backends.LOADED or not 1 <= x.ndim <= 2:
+    if type(x.raw) not in backends.LOADED or not 1 <= x.ndim <= 2:
         return f"<pre>{html.escape(repr(x))}</pre>"
     rows = np.atleast_2d(x._host("_repr_html_"))
     lines = [table_row(rows[k]) if k is not None else table_row(None) for k in shown(len(rows))]

@@ -239,7 +239,7 @@ def averaged(
         divisor = as_integer(function, "divisor_override", divisor_override)
         if divisor == 0:
             raise ArgumentError(f"{function}: divisor_override must not be 0")
-    return unbatched(to_dtype(out / divisor, images.data.dtype), single)
+    return unbatched(to_dtype(out / divisor, images.raw.dtype), single)
 
 
 def pool_padding(function: str, padding: Any, kernel: Ints) -> Ints:
@@ -297,7 +297,7 @@ def divisors(
     if all((length == k).all() for length, k in zip(lengths, kernel, strict=True)):
         return math.prod(kernel)
     whole = functools.reduce(np.multiply, np.meshgrid(*lengths, indexing="ij", sparse=True))
-    return asarray(whole.astype(x.data.dtype), device=x.device)
+    return asarray(whole.astype(x.raw.dtype), device=x.device)
 
 
 def adaptive_size(function: str, images: Tensor, count: int, output_size: Any) -> Ints:
@@ -322,7 +322,7 @@ def adaptive_average(function: str, count: int, x: Any, output_size: Any) -> Ten
     size = adaptive_size(function, images, count, output_size)
     average = even_average if is_even(images, size) else uneven_average
     means = average(widened(images), size)
-    return unbatched(to_dtype(means, images.data.dtype), single)
+    return unbatched(to_dtype(means, images.raw.dtype), single)
 
 
 def even_average(images: Tensor, size: Ints) -> Tensor:
@@ -340,7 +340,7 @@ def uneven_average(images: Tensor, size: Ints) -> Tensor:
     elements = index(
         flat, placed_indices(places, images.device), spec=(slice(None), slice(None), "array")
     )
-    lengths = asarray(inside.sum(axis=1).astype(images.data.dtype), device=images.device)
+    lengths = asarray(inside.sum(axis=1).astype(images.raw.dtype), device=images.device)
     means = reductions.sum_(elements, axis=(3,), keepdims=False) / lengths
     return reshape(means, shape=(*images.shape[:2], *size))
 

@@ -48,8 +48,8 @@ def mean(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -
     x, axes = prepared("mean", x, axis, unknown)
     x = as_float(x)
     count = math.prod(x.shape[k] for k in axes)
-    if x.data.dtype == float16.dtype:  # a sum overflows where the mean doesn't
-        return cast(mean(cast(x, dtype=float32.dtype), axes, keepdims=keepdims), dtype=x.data.dtype)
+    if x.raw.dtype == float16.dtype:  # a sum overflows where the mean doesn't
+        return cast(mean(cast(x, dtype=float32.dtype), axes, keepdims=keepdims), dtype=x.raw.dtype)
     return reductions.sum_(x, axis=axes, keepdims=keepdims) / count
 
 
@@ -275,7 +275,7 @@ def widened(x: Tensor, dtype: Any = None) -> Tensor:
     """x in a dtype; if none, integers in the largest of their kind: sums shouldn't wrap around."""
     if dtype is not None:
         return cast(x, dtype=as_numpy(dtype))
-    kind = x.data.dtype.kind
+    kind = x.raw.dtype.kind
     if kind not in "biu":
         return x
     return cast(x, dtype=widest(x.device, "u" if kind == "u" else "i"))
@@ -283,7 +283,7 @@ def widened(x: Tensor, dtype: Any = None) -> Tensor:
 
 def as_float(x: Tensor) -> Tensor:
     """Integers in the default float."""
-    return cast(x, dtype=Default.float) if x.data.dtype.kind in "iub" else x
+    return cast(x, dtype=Default.float) if x.raw.dtype.kind in "iub" else x
 
 
 def some_elements(function: str, x: Tensor, axes: tuple[int, ...]) -> None:

@@ -28,8 +28,8 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     """
     x = as_tensor("reshape", x)
     out = shapes.reshape(x, shape=completed(x, shape))
-    arrays = out.data, x.data
-    if copy is False and x.size and type(x.data) is np.ndarray and not np.may_share_memory(*arrays):
+    arrays = out.raw, x.raw
+    if copy is False and x.size and type(x.raw) is np.ndarray and not np.may_share_memory(*arrays):
         raise ArgumentError(
             f"reshape: {x.shape} to {out.shape} needs a copy because of the order in memory; leave "
             "copy=False out"

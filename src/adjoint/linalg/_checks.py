@@ -49,7 +49,7 @@ def matrices(function: str, x: Any) -> Tensor:
 def factorizable(function: str, x: Any) -> Tensor:
     """Matrices of a dtype that LAPACK knows."""
     x = matrices(function, x)
-    if x.data.dtype.kind not in "fc" or x.data.dtype == float16.dtype:
+    if x.raw.dtype.kind not in "fc" or x.raw.dtype == float16.dtype:
         raise DTypeError(
             f"{function}: float32, float64, complex64 or complex128 is needed, got {x.dtype.name}; "
             "cast it with ad.astype"
@@ -83,9 +83,9 @@ def adjoint(x: Tensor) -> Tensor:
 
 
 def real_of(x: Tensor) -> np.dtype:
-    dtype = x.data.dtype
+    dtype = x.raw.dtype
     return REAL_PART[dtype] if dtype.kind == "c" else dtype
 
 
 def complex_of(x: Tensor) -> np.dtype:
-    return as_numpy(np.result_type(x.data.dtype, np.complex64))
+    return as_numpy(np.result_type(x.raw.dtype, np.complex64))

@@ -84,7 +84,7 @@ class Differentiated:
         roots = [x.node for x in tensors if x.node is not None]
         firsts = accumulate((x.size for x in tensors), initial=1)
         pairs = zip(tensors, firsts, strict=False)
-        seeds: list[tuple[Any, Any]] = [(x.node, weights(x, first).data) for x, first in pairs]
+        seeds: list[tuple[Any, Any]] = [(x.node, weights(x, first).raw) for x, first in pairs]
         nodes, ends = region(roots, is_end=cannot_be_asked)
         found: dict[Node, Any] = {}
         propagate(
@@ -104,7 +104,7 @@ class Differentiated:
 
 def weights(x: Tensor, first: int) -> Tensor:
     """Numbers from 1 to 2 without a pattern, in the shape of x; `first`: which of them."""
-    dtype, device = x.data.dtype, x.device
+    dtype, device = x.raw.dtype, x.device
     with no_grad():
         counts = arange(start=first, stop=first + x.size, step=1, dtype=dtype, device=device)
         multiples = counts * GOLDEN_RATIO
@@ -122,7 +122,7 @@ def pulled_back(
     """What gradients of outputs say of inputs. No hook is run, and nothing released."""
     targets: list[Any] = [x.node for x in inputs]
     seeds: list[tuple[Any, Any]] = [
-        (x.node, g if create_graph else g.data) for x, g in zip(outputs, gs, strict=True)
+        (x.node, g if create_graph else g.raw) for x, g in zip(outputs, gs, strict=True)
     ]
     found: dict[Node, Any] = {}
     if seeds:

@@ -166,7 +166,7 @@ def lstsq(a: Any, b: Any, *, rtol: Any = None) -> LstsqResult:
     found = pseudo_inverse(x, own)
     solution = found(y)
     missing = finish(y - matmul(x, solution))
-    squares = square(absolute(missing) if missing.data.dtype.kind == "c" else missing)
+    squares = square(absolute(missing) if missing.raw.dtype.kind == "c" else missing)
     rows = missing.ndim - (1 if b.ndim == 1 else 2)
     s = reshape(found.s, shape=(*a.shape[:-2], found.s.shape[-1]))
     rank = reductions.count_nonzero(greater(s, cutoff(s, rtol)), axis=-1)
@@ -221,7 +221,7 @@ def checked_rtol(function: str, x: Tensor, rtol: Any) -> Any:
 def cutoff(s: Tensor, rtol: Any) -> Tensor:
     """The largest singular value that counts as 0, for each matrix; rtol is checked."""
     if not s.shape[-1]:
-        return full(shape=s.shape, value=0, dtype=s.data.dtype, device=s.device)
+        return full(shape=s.shape, value=0, dtype=s.raw.dtype, device=s.device)
     return max_(s, axis=(s.ndim - 1,), keepdims=True) * rtol
 
 

@@ -58,8 +58,8 @@ def are_close(values: Tensor, least: Tensor | None = None) -> bool:
 
 def as_host(x: Tensor) -> np.ndarray | None:
     """The values of a tensor; None in a trace, where it has none."""
-    backend = backends.LOADED.get(type(x.data))
-    return None if backend is None else backend.to_numpy(x.data)
+    backend = backends.LOADED.get(type(x.raw))
+    return None if backend is None else backend.to_numpy(x.raw)
 
 
 def refused_where(g: Tensor, near: Tensor, values: Tensor, asked: str) -> Tensor:
@@ -114,7 +114,7 @@ class Quotients:
         """`denominator` is given the values and about how large they are. `cancels`: it is of
         values that may be large themselves, so that few digits are left where it is small."""
         above, below = numerator(*self.gs), denominator(self.values, self.size)
-        dtype = below.data.dtype
+        dtype = below.raw.dtype
         close, near = (self.nearer(below, limit) for limit in (tolerance(dtype), nearness(dtype)))
         out = above / where(close, 1, below)
         if cancels and has_any(near) is not False:
@@ -151,12 +151,12 @@ class Quotients:
         choice = Choice(rotation, self.gs, self.outputs, [self.values], reason)
         out = choice.made_freely(out, where(close, above, 0), scale)
         limit = numerator(*changes) / where(close, below, 1)
-        return where(close, self.only_first(limit, cast(close, dtype=out.data.dtype)), out)
+        return where(close, self.only_first(limit, cast(close, dtype=out.raw.dtype)), out)
 
     @property
     def direction(self) -> Tensor:
         """A way to move the values apart from each other, and from 0."""
-        n, dtype = self.values.shape[-1], self.values.data.dtype
+        n, dtype = self.values.shape[-1], self.values.raw.dtype
         return arange(start=1, stop=n + 1, step=1, dtype=dtype, device=self.values.device)
 
     @functools.cached_property

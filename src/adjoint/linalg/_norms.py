@@ -42,14 +42,14 @@ def vector_norm(
             "ad.linalg.matrix_norm"
         )
     axes = as_axes("vector_norm", axis, x.ndim)
-    if x.data.dtype == float16.dtype:  # squares overflow where the norm doesn't
+    if x.raw.dtype == float16.dtype:  # squares overflow where the norm doesn't
         wide = cast(x, dtype=float32.dtype)
         return cast(p_norm(wide, axes, keepdims, float(ord)), dtype=float16.dtype)
     return p_norm(x, axes, keepdims, float(ord))
 
 
 def p_norm(x: Tensor, axis: tuple[int, ...], keepdims: bool, ord: float) -> Tensor:
-    if x.data.dtype.kind == "c":
+    if x.raw.dtype.kind == "c":
         x = absolute(x)
     if math.isinf(ord):
         return extreme("vector_norm", absolute(x), axis, keepdims, ord)
@@ -105,7 +105,7 @@ def matrix_norm(
     if unknown:
         reject("matrix_norm", unknown)
     x = reductions.as_float(matrices("matrix_norm", x))
-    if x.data.dtype == float16.dtype:
+    if x.raw.dtype == float16.dtype:
         wide = matrix_norm(cast(x, dtype=float32.dtype), keepdims=keepdims, ord=ord)
         return cast(wide, dtype=float16.dtype)
     if ord is None or ord == "fro":

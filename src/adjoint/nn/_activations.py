@@ -182,6 +182,6 @@ def threshold(x: Any, threshold: float, value: float) -> Tensor:
 
 def bounded(function: str, x: Any, low: float, high: float) -> Tensor:
     x = as_real(function, x)
-    if x.data.dtype.kind == "b":
+    if x.raw.dtype.kind == "b":
         raise DTypeError(f"{function}: numbers are needed, got {x.dtype.name}")
     return clip(x, low, high)

@@ -41,7 +41,7 @@ def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float | None 
 def extended(x: Tensor, widths: Widths, mode: str, value: float | None) -> Tensor:
     if mode == "constant":
         given = 0 if value is None else value
-        number = given if x.data.dtype.kind == "c" else as_scalar("pad", "value", given)
+        number = given if x.raw.dtype.kind == "c" else as_scalar("pad", "value", given)
         return padded(x, widths, constant_values=number)
     if value is not None:
         raise ArgumentError(f"pad: value={value} goes with mode 'constant', not {mode!r}")

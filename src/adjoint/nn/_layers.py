@@ -33,9 +33,9 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
 def is_usual(x: Any, weight: Any, bias: Any) -> bool:
     """Whether these are tensors for which nothing has to be checked or converted."""
     try:
-        given, matrix = x.data, weight.data
+        given, matrix = x.raw, weight.raw
         shape, (outputs, inputs), dtype = given.shape, matrix.shape, given.dtype
-        if bias is not None and not (bias.data.dtype is dtype and bias.data.shape == (outputs,)):
+        if bias is not None and not (bias.raw.dtype is dtype and bias.raw.shape == (outputs,)):
             return False
         alike = dtype is matrix.dtype and dtype.char in "fd"
         return alike and len(shape) > 1 and shape[-1] == inputs
@@ -44,12 +44,12 @@ def is_usual(x: Any, weight: Any, bias: Any) -> bool:
 
 
 def of_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    shape = x.data.shape
+    shape = x.raw.shape
     if len(shape) == 2:
         return contractions.linear(x, weight, bias)
     rows = shapes.reshape(x, shape=(math.prod(shape[:-1]), shape[-1]))
     out = contractions.linear(rows, weight, bias)
-    return shapes.reshape(out, shape=(*shape[:-1], out.data.shape[-1]))
+    return shapes.reshape(out, shape=(*shape[:-1], out.raw.shape[-1]))
 
 
 @in_float32
@@ -100,9 +100,9 @@ def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Tens
 
 def not_negative(indices: Tensor, weight: Tensor) -> Tensor:
     """Indices as they are; negative ones are an error, at once or where the data are."""
-    wrong = indices < 0
-    if not is_at_hand(wrong):
-        return where(wrong, weight.shape[0], indices)
+    wrong, count = indices < 0, weight.shape[0]
+    if not is_at_hand(wrong):  # out of range both ways, then
+        return where(wrong & (indices >= -count), indices - count, indices)
     if any(wrong):
         raise IndexingError(
             f"embedding: index {min(indices).item()} is negative; indices from 0 to "

@@ -115,7 +115,7 @@ def bounded_log(x: Tensor) -> Tensor:
     """log(x), at least -100; without gradient there, and where 1 / x would overflow."""
     zero = equal(x, 0)
     other = where(zero, 1, x)
-    normal = x >= float(np.finfo(x.data.dtype).tiny)
+    normal = x >= float(np.finfo(x.raw.dtype).tiny)
     logs = log(where(normal, other, other.detach()))
     return where(zero, -100, maximum(logs, -100))
 

@@ -49,7 +49,7 @@ def rms_norm(
     """
     x, shape, axes = last_axes("rms_norm", x, normalized_shape)
     check_parameters("rms_norm", shape, weight=weight)
-    eps = float(np.finfo(x.data.dtype).eps) if eps is None else as_number("rms_norm", "eps", eps)
+    eps = float(np.finfo(x.raw.dtype).eps) if eps is None else as_number("rms_norm", "eps", eps)
     return scaled_normal(x, weight, None, axes, eps, center=False)
 
 
@@ -173,7 +173,7 @@ def scaled_normal(
 ) -> Tensor:
     """x with mean 0 and variance 1 over axes, times a weight, plus a bias, where there are such."""
     given = [y for y in (weight, bias) if y is not None]
-    alike = all(isinstance(y, Tensor) and y.data.dtype is x.data.dtype for y in given)
+    alike = all(isinstance(y, Tensor) and y.raw.dtype is x.raw.dtype for y in given)
     if weight is None or not alike:
         return scaled(standardized(x, axes, eps, center)[0], weight, bias)
     options = {"axis": axes, "eps": eps, "center": center}

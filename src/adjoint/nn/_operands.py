@@ -57,7 +57,7 @@ def rounded(function: Any, args: tuple, options: dict[str, Any]) -> Tensor:
 
 def dtype_of(operand: Any) -> np.dtype | None:
     if isinstance(operand, Tensor):
-        return operand.data.dtype
+        return operand.raw.dtype
     return operand.dtype if isinstance(operand, np.ndarray) else None
 
 
@@ -69,5 +69,5 @@ def widened(operand: Any) -> Any:
 def narrowed(out: Tensor, *operands: Any) -> Tensor:
     """What was computed with widened operands, in the dtype that they promote to."""
     dtypes = {*map(dtype_of, operands)}
-    is_half = HALF in dtypes and SINGLE not in dtypes and out.data.dtype is SINGLE
+    is_half = HALF in dtypes and SINGLE not in dtypes and out.raw.dtype is SINGLE
     return astype(out, float16) if is_half else out

@@ -26,7 +26,7 @@ class Parameter(Tensor):
 
     def __new__(cls, data: Any, requires_grad: bool = True) -> "Parameter":
         parameter = new_tensor(cls)
-        parameter.data = (share(data) if isinstance(data, Tensor) else tensor(data)).data
+        parameter.raw = (share(data) if isinstance(data, Tensor) else tensor(data)).raw
         parameter.node = parameter._grad = None
         return parameter.requires_grad_(requires_grad)  # type: ignore[return-value]
 
@@ -60,6 +60,6 @@ def refill(own: Tensor, device: str | None, dtype: Any) -> None:
             if dtype is not None and moved.dtype.kind == "float":
                 moved = astype(moved, dtype, copy=False)
             journal(held)
-            held.data = moved.data
+            held.raw = moved.raw
     if own.node is not None:
-        own.node.dtype = own.data.dtype
+        own.node.dtype = own.raw.dtype

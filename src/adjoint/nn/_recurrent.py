@@ -66,7 +66,7 @@ def product(dy: Tensor, x: Tensor) -> Tensor:
 
 
 def beside(*gates: Tensor) -> Tensor:
-    return concat(*gates, axis=len(gates[0].data.shape) - 1)
+    return concat(*gates, axis=len(gates[0].raw.shape) - 1)
 
 
 def plus(x: Tensor, y: Tensor | None) -> Tensor:
@@ -141,7 +141,7 @@ def lstm_on_cpu(x, h, c, w, p=None, *, reverse):
 def raw(forward: Callable, *arrays: Any, **attrs: Any) -> tuple:
     """What a forward computes of raw arrays."""
     tensors = [None if x is None else wrap(x) for x in arrays]
-    return tuple(x.data for x in forward(*tensors, **attrs))
+    return tuple(x.raw for x in forward(*tensors, **attrs))
 
 
 def lstm_slopes(c: Tensor, cells: Tensor, gates: Tensor, reverse: bool) -> tuple[Tensor, Tensor]:

@@ -133,5 +133,5 @@ def weighted(x: Tensor, axis: int, places: np.ndarray, weight: np.ndarray | None
     out = take(x, placed_indices(places, x.device), axis=axis)
     if weight is None:
         return out
-    factors = asarray(weight.astype(x.data.dtype), device=x.device)
+    factors = asarray(weight.astype(x.raw.dtype), device=x.device)
     return out * reshape(factors, (-1, *(1 for _ in x.shape[axis + 1 :])))

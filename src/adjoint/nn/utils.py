@@ -176,7 +176,7 @@ def scale(function: str, params: list[Tensor], max_norm: float, total: Tensor) -
     for p in params:
         g = p.grad
         if g is not None:
-            kind = g.data.dtype, g.device
+            kind = g.raw.dtype, g.device
             if kind not in factors:
                 factors[kind] = astype(factor.to(g.device), g.dtype)
             p.grad = g * factors[kind]

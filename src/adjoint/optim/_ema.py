@@ -134,7 +134,7 @@ def tensors_of(function: str, params: Any) -> tuple[dict[str, Tensor], set[str]]
     for x in given.values():
         if not isinstance(x, Tensor):
             raise ArgumentError(f"{function}: params must be tensors, got {type(x).__name__}")
-    return given | buffers, {name for name, x in given.items() if x.data.dtype.kind == "f"}
+    return given | buffers, {name for name, x in given.items() if x.raw.dtype.kind == "f"}
 
 
 @no_grad()

@@ -85,7 +85,7 @@ def check_param(name: str, p: Any) -> None:
             f"{name}: params must be leaves, one ({describe(p)}) is computed by "
             f"{p.node.name}, and would be computed again"  # type: ignore[union-attr]
         )
-    if p.data.dtype.kind != "f":
+    if p.raw.dtype.kind != "f":
         raise DTypeError(f"{name}: params must be floats, one is {describe(p)}")
 
 

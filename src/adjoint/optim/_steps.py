@@ -39,7 +39,7 @@ def step(rule: Rule, updates: Sequence[Update], numbers: Sequence[Number]) -> No
         rest = [
             k
             for k in rest
-            if type(updates[k][1].data) is np.ndarray or not is_launched(rule, updates, k, numbers)
+            if type(updates[k][1].raw) is np.ndarray or not is_launched(rule, updates, k, numbers)
         ]
         if is_worth_a_launch([updates[k][1] for k in rest]):
             batches = {dtype: Batch([], [], []) for dtype in NATIVE}
@@ -52,7 +52,7 @@ def step(rule: Rule, updates: Sequence[Update], numbers: Sequence[Number]) -> No
 
 
 def is_worth_a_launch(gradients: list[Tensor]) -> bool:
-    large = len(gradients) > FEW or sum([g.data.size for g in gradients]) >= cpu.LEAST
+    large = len(gradients) > FEW or sum([g.raw.size for g in gradients]) >= cpu.LEAST
     return large and cpu.has_kernels()
 
 
@@ -69,25 +69,24 @@ def is_launched(
 ) -> bool:
     """Update a parameter on another device than the CPU by a launch of its own; False if none."""
     tensors, gradient = updates[place]
-    g = gradient.data
+    g = gradient.raw
     kind, dtype = type(g), g.dtype
     backend: Any = backends.LOADED.get(kind)
     if dtype not in NATIVE or not hasattr(backend, "launcher"):
         return False
-    if any(type(x.data) is not kind or x.data.dtype is not dtype for x in tensors):
+    if any(type(x.raw) is not kind or x.raw.dtype is not dtype for x in tensors):
         return False
     kernel = launcher(backend, rule, dtype)
     if kernel is None:
         return False
     own = [number_at(number, place, tensors[0]) for number in numbers]
     outputs = [
-        x.data if backend.exclusive(x.data, 1) else backend.empty(x.data.shape, dtype)
-        for x in tensors
+        x.raw if backend.exclusive(x.raw, 1) else backend.empty(x.raw.shape, dtype) for x in tensors
     ]
-    arrays = [tensors[0].data, g, *(x.data for x in tensors[1:])]
+    arrays = [tensors[0].raw, g, *(x.raw for x in tensors[1:])]
     made = kernel.map(arrays, own, outputs)
     for tensor, data in zip(tensors, made, strict=True):
-        tensor.data = data
+        tensor.raw = data
     return True
 
 
@@ -103,20 +102,20 @@ class Batch(NamedTuple):
     def launch(self, launcher: Any, numbers: Sequence[Number]) -> None:
         cpu.update(launcher, self.arrays, table(numbers, self.places))
         for tensor, data in self.moved:
-            tensor.data = data
+            tensor.raw = data
 
 
 def is_taken(updates: Sequence[Update], place: int, batches: dict[np.dtype, Batch]) -> bool:
     """Put a parameter into the batch of its dtype, if a kernel can walk over all of its arrays as
     over one row."""
     tensors, gradient = updates[place]
-    g = gradient.data
+    g = gradient.raw
     dtype, size = g.dtype, g.size
     if dtype not in batches or type(g) is not np.ndarray:
         return False
     inputs, outputs, moved = [], [], []
     for tensor in tensors:
-        data = tensor.data
+        data = tensor.raw
         if data.dtype is not dtype or data.size != size:
             return False
         inputs.append(data)
@@ -141,7 +140,7 @@ def table(numbers: Sequence[Number], places: list[int]) -> np.ndarray:
     """The numbers of each parameter, in a row."""
     out = np.empty((len(places), len(numbers)))
     for column, number in enumerate(numbers):
-        out[:, column] = number.data[places] if isinstance(number, Tensor) else number
+        out[:, column] = number.raw[places] if isinstance(number, Tensor) else number
     return out
 
 
@@ -160,7 +159,7 @@ def compose(rule: Rule, updates: Sequence[Update], place: int, numbers: Sequence
 def check_alike(p: Tensor, *remembered: Tensor) -> None:
     """What is remembered of a parameter is like it, unless that has been changed since."""
     for x in remembered:
-        if x.data.dtype is not p.data.dtype or x.device != p.device:
+        if x.raw.dtype is not p.raw.dtype or x.device != p.device:
             error = DTypeError if x.device == p.device else DeviceError
             raise error(
                 f"step: a parameter is {describe(p)} on {p.device}, but what is remembered of it "
@@ -174,6 +173,6 @@ def number_at(number: Number, place: int, p: Tensor) -> Any:
     if not isinstance(number, Tensor):
         return number
     if not mode.word & TRACE:
-        return number.data.item(place)
+        return number.raw.item(place)
     own = astype(number[place], p.dtype)
     return own if p.device == "cpu" else move(own, device=p.device, source="cpu")

@@ -130,7 +130,7 @@ def expm_rule(g, x):
         size = max_(absolute(g), axis=(len(g.shape) - 2, len(g.shape) - 1), keepdims=True)
         size = where(equal(size, 0), 1, size)
     n, y = x.shape[-1], matrix_transpose(x)
-    zero = full(shape=x.shape, value=0, dtype=x.data.dtype, device=x.device)
+    zero = full(shape=x.shape, value=0, dtype=x.raw.dtype, device=x.device)
     last = len(x.shape) - 1
     above, below = concat(y, g / size, axis=last), concat(zero, y, axis=last)
     whole = expm(concat(above, below, axis=last - 1))

@@ -30,7 +30,7 @@ from .shapes import indexed_shape, inverse, permute_dims, reshape, with_rank
 
 def zeros_of(g, shape: Shape):
     """Zeros like g, of another shape."""
-    return full(shape=shape, value=0, dtype=g.data.dtype, device=g.device)
+    return full(shape=shape, value=0, dtype=g.raw.dtype, device=g.device)
 
 
 def last_written(g, indices: tuple, spec: tuple):
@@ -136,7 +136,7 @@ def numbered(shape: Shape, axis: int, device: str):
 def searchsorted_batch(size: int, batched: tuple[bool, ...], x, values, *, after):
     if not batched[0]:
         return searchsorted(x, values, after=after)
-    if x.data.dtype.kind not in "iuf":
+    if x.raw.dtype.kind not in "iuf":
         return NotImplemented
     shape = values.shape if batched[1] else (size, *values.shape)
     v = values if batched[1] else repeated(values, size)
@@ -158,7 +158,7 @@ def bisected(x, v, after: bool):
 
 def precedes(x, y):
     """Whether x comes before y in sorted order, where NaNs are last."""
-    if x.data.dtype.kind != "f":
+    if x.raw.dtype.kind != "f":
         return less(x, y)
     return logical_or(less(x, y), logical_and(equal(x, x), not_equal(y, y)))
 

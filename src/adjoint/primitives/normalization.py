@@ -28,7 +28,7 @@ def total(x, axis: Shape):
 
 
 def dout_rule(g, out, var, axis, eps, center):
-    none = full(shape=var.shape, value=0, dtype=var.data.dtype, device=var.device)
+    none = full(shape=var.shape, value=0, dtype=var.raw.dtype, device=var.device)
     return standardize_gradient(g, none, none, out, var, axis=axis, eps=eps, center=center)
 
 
@@ -68,7 +68,7 @@ def scaled_standardize_vjp(
     dnormal = g_out * weight
     if arrived[1]:
         dnormal = dnormal + g_normal
-    none = full(shape=var.shape, value=0, dtype=var.data.dtype, device=var.device)
+    none = full(shape=var.shape, value=0, dtype=var.raw.dtype, device=var.device)
     attrs = {"axis": axis, "eps": eps, "center": center}
     return (
         standardize_gradient(dnormal, none, g_var, normal, var, **attrs),
@@ -91,8 +91,8 @@ standardize = op.other(
 )
 scaled_standardize = op.other(
     "scaled_standardize",
-    "standardize's result times a weight, plus a bias, which broadcast to x; and without these, and "
-    "the variance.",
+    "standardize's result times a weight, plus a bias, which broadcast to x; the result without "
+    "these; and the variance.",
     inputs="x weight bias?",
     outputs="out normal var",
     attrs="axis eps center",

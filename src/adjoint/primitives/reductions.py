@@ -17,7 +17,7 @@ def shared_among_equals(g, x, out, axis: Shape):
     """g where x is what was chosen along `axis`, shared equally among ties."""
     chosen = logical_or(equal(x, spread(out, axis=axis, shape=x.shape)), isnan(x))
     count = sum_(cast(chosen, dtype=widest(chosen.device, "i")), axis=axis, keepdims=True)
-    dtype = g.data.dtype
+    dtype = g.raw.dtype
     wide = float32.dtype if dtype == float16.dtype else dtype  # float16 can't count to 65505
     share = cast(reshape(g, shape=count.shape), dtype=wide) / count
     return where(chosen, spread(cast(share, dtype=dtype), axis=axis, shape=x.shape), 0)

@@ -64,7 +64,7 @@ def by_columns(call, size: int, batched: tuple[bool, ...], inputs: tuple):
 
 def identity(x, n: int):
     """The identity matrix of n rows, of the dtype of x."""
-    return eye(rows=n, columns=n, k=0, dtype=x.data.dtype, device=x.device)
+    return eye(rows=n, columns=n, k=0, dtype=x.raw.dtype, device=x.device)
 
 
 def identity_like(x):

@@ -176,7 +176,7 @@ def by_running_sum(draw: Draw, p: Tensor) -> Tensor:
     """Where uniform numbers fall among the running sums of probabilities along the last axis."""
     running = cumulative_sum(p, axis=-1)
     running = running / running[..., -1:]
-    number = unit(draw._replace(dtype=p.data.dtype))
+    number = unit(draw._replace(dtype=p.raw.dtype))
     if p.ndim == 1:
         return searchsorted(running, number, side="right")
     return sum(running <= expand_dims(number, -1), axis=-1)
@@ -193,7 +193,7 @@ def distinct(draw: Draw, n: int, p: Tensor | None) -> Tensor:
         first = slice_(shuffled(everything), index=(slice(0, size),))
     else:
         possible = p > 0
-        times = -fraction(everything._replace(dtype=p.data.dtype)).log
+        times = -fraction(everything._replace(dtype=p.raw.dtype)).log
         times = where(possible, times / where(possible, p, 1), finfo(p).max)
         first = topk(times, size, largest=False).indices
     return reshape(first, draw.shape)

@@ -93,7 +93,7 @@ def as_bound(name: str, bound: Any) -> Any:
     """A Python int or an integer tensor."""
     if isinstance(bound, (Tensor, np.ndarray)):
         bound = as_tensor("random.integers", bound)
-        if bound.data.dtype.kind not in "iu":
+        if bound.raw.dtype.kind not in "iu":
             raise DTypeError(f"random.integers: {name} must be integers, got {describe(bound)}")
         return bound
     return as_integer("random.integers", name, bound)
@@ -103,7 +103,7 @@ def extremes(bound: Any) -> tuple[int, int]:
     """The least and the largest that a bound can be, whatever its values."""
     if not isinstance(bound, Tensor):
         return bound, bound
-    limits = np.iinfo(bound.data.dtype)
+    limits = np.iinfo(bound.raw.dtype)
     return int(limits.min), int(limits.max)
 
 

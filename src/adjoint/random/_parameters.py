@@ -85,7 +85,7 @@ def as_parameter(function: str, name: str, value: Any) -> Any:
         tensor = as_tensor(function, value)
     except DTypeError:
         tensor = None
-    if tensor is None or tensor.data.dtype.kind == "c":
+    if tensor is None or tensor.raw.dtype.kind == "c":
         what = type(value).__name__ if tensor is None else tensor.dtype.name
         raise DTypeError(
             f"{function}: {name} must be a real number or a tensor of them, not {what}"
@@ -100,7 +100,7 @@ def float_dtype(function: str, dtype: Any, tensors: list[Tensor]) -> np.dtype:
         if raw.kind != "f":
             raise DTypeError(f"{function}: a float dtype is needed, got {show(raw)}")
         return raw
-    given = [x.data.dtype for x in tensors if x.data.dtype.kind == "f"]
+    given = [x.raw.dtype for x in tensors if x.raw.dtype.kind == "f"]
     if not given:
         return Default.float
     out = given[0]
