@@ -810,3 +810,11 @@ def test_data_of_what_was_computed_stays() -> None:
     y = nn.Linear(2, 1).weight * 2
     with pytest.raises(ad.GradientError, match="computed by multiply"):
         y.data = ad.ones((1, 2))
+
+
+@pytest.mark.webgpu
+def test_a_module_that_cannot_move_stays_where_it_is() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), Block(2))
+    with pytest.raises(ad.AdjointError, match=r"^1\.count: .*int64"):
+        model.to("webgpu")
+    assert {x.device for x in (*model.parameters(), *model.buffers())} == {"cpu"}

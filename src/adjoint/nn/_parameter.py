@@ -51,15 +51,23 @@ def restored(*saved: Any) -> Parameter:
 
 
 @no_grad()
-def refill(own: Tensor, device: str | None, dtype: Any) -> None:
-    """Move a tensor and its gradient to a device and a dtype: the object stays, and so do those
-    who hold it, such as optimizers. Integers keep their dtype."""
+def moved(own: Tensor, device: str | None, dtype: Any) -> list[tuple[Tensor, Any]]:
+    """A tensor and its gradient, each with its array on a device and in a dtype. Integers keep
+    theirs."""
+    pairs = []
     for held in (own, own._grad):
         if held is not None:
-            moved = held.detach() if device is None else held.detach().to(device)
-            if dtype is not None and moved.dtype.kind == "float":
-                moved = astype(moved, dtype, copy=False)
-            journal(held)
-            held.raw = moved.raw
-    if own.node is not None:
-        own.node.dtype = own.raw.dtype
+            value = held.detach() if device is None else held.detach().to(device)
+            if dtype is not None and value.dtype.kind == "float":
+                value = astype(value, dtype, copy=False)
+            pairs.append((held, value.raw))
+    return pairs
+
+
+def put(tensor: Tensor, array: Any) -> None:
+    """Let a leaf have another array: the object stays, and so do those who hold it, such as
+    optimizers."""
+    journal(tensor)
+    tensor.raw = array
+    if tensor.node is not None:
+        tensor.node.dtype = array.dtype

@@ -15,7 +15,7 @@ from ..._node import HookHandle, registered
 from ..._tensor import Tensor, share
 from ...functions import hints
 from ...functions.creation import zeros_like
-from .._parameter import Parameter, refill
+from .._parameter import Parameter, moved, put
 from . import paths, states
 from .paths import joined, shown
 
@@ -329,11 +329,14 @@ class Module:
             device, dtype = None, device
         if dtype is not None and getattr(dtype, "kind", "") != "float":
             raise DTypeError(f"Module.to: parameters are floats, got dtype {dtype}")
+        arrays: list[tuple[Tensor, Any]] = []
         for path, module in self.named_modules():
             for name, tensor in (module._own_parameters() | module._own_buffers()).items():
                 where = None if name in module.on_host else device
                 with paths.explained(joined(path, name)):
-                    refill(tensor, where, dtype)
+                    arrays += moved(tensor, where, dtype)
+        for tensor, array in arrays:  # all of them, or none
+            put(tensor, array)
         return self
 
     def cpu(self) -> Self:
