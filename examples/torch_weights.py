@@ -88,7 +88,7 @@ def own_difference(path: Path) -> float:
 
 
 def to_torch(path: Path, x: np.ndarray) -> float:
-    import torch
+    import torch  # type: ignore[reportMissingImports]
     from safetensors.torch import load_file
 
     model = network(nn)
@@ -99,7 +99,7 @@ def to_torch(path: Path, x: np.ndarray) -> float:
 
 
 def from_torch(path: Path, x: np.ndarray, seed: int) -> float:
-    import torch
+    import torch  # type: ignore[reportMissingImports]
     from safetensors.torch import save_file
 
     torch.manual_seed(seed)

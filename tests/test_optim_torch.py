@@ -129,7 +129,7 @@ def ours(case: Case) -> list[np.ndarray]:
 
 
 def theirs(case: Case) -> list[np.ndarray]:
-    import torch
+    import torch  # type: ignore[reportMissingImports]
 
     params = [torch.tensor(x, requires_grad=True) for x in arrays()]
     losses = trained(case, params, torch)
