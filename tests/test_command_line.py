@@ -20,7 +20,8 @@ import adjoint as ad
 from adjoint import __main__ as command_line
 from adjoint._commands import COMMANDS, bench, workloads
 from adjoint._commands.arguments import UsageError, positive, whole_number
-from adjoint._commands.times import in_seconds, on_a_clock
+from adjoint._commands.times import on_a_clock
+from adjoint._show import show_seconds
 
 ROOT = Path(__file__).parents[1]
 NAMES = [command.NAME for command in COMMANDS]
@@ -229,7 +230,7 @@ def test_times_on_a_clock(seconds: float, text: str) -> None:
     ],
 )
 def test_times_have_three_digits(seconds: float, text: str) -> None:
-    assert in_seconds(seconds) == text
+    assert show_seconds(seconds) == text
 
 
 def test_numbers_in_arguments() -> None:

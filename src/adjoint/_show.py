@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 UNITS = ("KiB", "MiB", "GiB", "TiB")
+SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
 def show_bytes(count: int) -> str:
@@ -16,6 +17,19 @@ def show_bytes(count: int) -> str:
         return f"{count} B"
     power = min((count.bit_length() - 1) // 10, len(UNITS))
     return f"{count / 1024**power:.1f} {UNITS[power - 1]}"
+
+
+def show_seconds(seconds: float) -> str:
+    """Three digits, in a unit that suits them.
+
+    >>> from adjoint._show import show_seconds
+    >>> show_seconds(0.00123), show_seconds(75)
+    ('1.23 ms', '75.0 s')
+    """
+    size, unit = next((u for u in SECONDS if seconds >= u[0]), SECONDS[-1])
+    value = seconds / size
+    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:.{digits}f} {unit}"
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import adjoint as ad
 
-from .._show import table
+from .._show import show_seconds, table
 from .arguments import UsageError, add_device, add_seed, check_device, whole_number
 from .info import machine, versions
-from .times import in_seconds
 from .workloads import WORKLOADS, Step, Workload
 
 NAME = "bench"
@@ -155,7 +154,7 @@ def as_text(results: list[Measured], options: argparse.Namespace) -> str:
 
 def row(result: Measured) -> list[str]:
     names = list(result.rounds)
-    times = [in_seconds(result.best(name)) for name in names]
+    times = [show_seconds(result.best(name)) for name in names]
     ratio = [f"{result.best(names[0]) / result.best(names[1]):.2f}"] if len(names) > 1 else []
     rates = [f"{r:.0f} {unit}" for unit, by in rate(result).items() for r in [by["adjoint"]]]
     return [result.workload.name, *times, *ratio, *(rates or [""]), result.workload.what]

@@ -1,14 +1,4 @@
-"""Times as people read them."""
-
-SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
-
-
-def in_seconds(seconds: float) -> str:
-    """Three digits, in a unit that suits them: 0.00123 is "1.23 ms"."""
-    size, unit = next((u for u in SECONDS if seconds >= u[0]), SECONDS[-1])
-    value = seconds / size
-    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
-    return f"{value:.{digits}f} {unit}"
+"""Times on a clock."""
 
 
 def on_a_clock(seconds: float) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from .._node import RELEASED
-from .._show import show_bytes
+from .._show import show_bytes, table
 from .._tensor import Tensor
 from .entries import Reader, result_types, roots_of, show_types
 from .kept import Kept
@@ -46,7 +46,7 @@ class Memory:
 
     def __repr__(self) -> str:
         shown = self.rows[:LONGEST_TABLE]
-        lines = table([HEADER, *(row.cells() for row in shown)]) if shown else []
+        lines = table([HEADER, *(row.cells() for row in shown)], right=[0]) if shown else []
         hidden = self.rows[LONGEST_TABLE:]
         if hidden:
             rest = show_bytes(sum(row.bytes for row in hidden))
@@ -72,16 +72,6 @@ def rows(reader: Reader) -> Iterator[Row]:
 
 def shortened(text: str, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
-
-
-def table(cells: list[tuple[str, ...]]) -> list[str]:
-    """Lines of aligned columns; the first, of numbers, to the right."""
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for first, *others in cells:
-        parts = [first.rjust(widths[0]), *map(str.ljust, others, widths[1:])]
-        lines.append("  ".join(parts).rstrip())
-    return lines
 
 
 def memory(tensors: Any, *, names: Mapping[str, Tensor] | None = None) -> Memory:

@@ -12,7 +12,7 @@ from .._errors import ArgumentError
 from .._files import source_of
 from .._files.replacing import replacing
 from .._modes import mode
-from .._show import show_bytes, table
+from .._show import show_bytes, show_seconds, table
 from .._timing import Log, Shared, clock, region, set_logs
 from . import chrome
 from .garbage import Collections
@@ -223,10 +223,3 @@ def cells(row: Row, whole: float) -> tuple[str, ...]:
 
 def share(seconds: float, whole: float) -> str:
     return f"{100 * seconds / whole if whole else 0:.1f} %"
-
-
-def show_seconds(seconds: float) -> str:
-    """A time, short."""
-    if seconds >= 1:
-        return f"{seconds:.2f} s"
-    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} µs"

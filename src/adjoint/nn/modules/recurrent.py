@@ -148,23 +148,23 @@ class Layers(Recurrent):
         self,
         input_size: int,
         hidden_size: int,
-        num_layers: int,
-        bias: bool,
-        batch_first: bool,
-        dropout: float,
-        bidirectional: bool,
-        proj_size: int = 0,
-        **placement: Any,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: str | None = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
+        placement: dict[str, Any] = {"device": device, "dtype": dtype}
         self._set_sizes(input_size, hidden_size, bias)
         self.num_layers = count(self, "num_layers", num_layers)
         self.batch_first, self.bidirectional = batch_first, bidirectional
         self.dropout = as_probability(kind(self), "dropout", dropout)
-        self.proj_size = count(self, "proj_size", proj_size, 0)
         if self.proj_size >= self.hidden_size:
             raise ArgumentError(
-                f"{kind(self)}: proj_size={proj_size} must be below hidden_size={hidden_size}"
+                f"{kind(self)}: proj_size={self.proj_size} must be below hidden_size={hidden_size}"
             )
         if self.dropout and self.num_layers == 1:
             warnings.warn(
@@ -278,17 +278,8 @@ class RNN(Layers):
         device: str | None = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            device=device,
-            dtype=dtype,
-        )
+        options = num_layers, bias, batch_first, dropout, bidirectional
+        super().__init__(input_size, hidden_size, *options, device=device, dtype=dtype)
         self.nonlinearity = one_of(self, "nonlinearity", nonlinearity, ("tanh", "relu"))
 
 
@@ -322,18 +313,9 @@ class LSTM(Layers):
         device: str | None = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            proj_size,
-            device=device,
-            dtype=dtype,
-        )
+        self.proj_size = count(self, "proj_size", proj_size, 0)
+        options = num_layers, bias, batch_first, dropout, bidirectional
+        super().__init__(input_size, hidden_size, *options, device=device, dtype=dtype)
 
 
 class GRU(Layers):
@@ -351,30 +333,6 @@ class GRU(Layers):
 
     gates = 3
     steps = gru_steps
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        device: str | None = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            device=device,
-            dtype=dtype,
-        )
 
 
 class Cell(Recurrent):

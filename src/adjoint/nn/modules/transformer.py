@@ -29,36 +29,41 @@ class Block(Module):
     Each is normalised after the sum, or before the part if `norm_first`.
     """
 
-    def _make(
+    parts: int  # two kinds of attention and the linear maps, or one kind and these
+
+    def __init__(
         self,
-        parts: int,
         d_model: int,
         nhead: int,
-        dim_feedforward: int,
-        dropout: float,
-        activation: str | Callable,
-        layer_norm_eps: float,
-        batch_first: bool,
-        norm_first: bool,
-        bias: bool,
-        **placement: Any,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable = "relu",
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
     ) -> None:
+        super().__init__()
+        placement: dict[str, Any] = {"device": device, "dtype": dtype}
+
         def attention() -> MultiheadAttention:
             return MultiheadAttention(
                 d_model, nhead, dropout, bias, batch_first=batch_first, **placement
             )
 
         self.self_attn = attention()
-        if parts == 3:
+        if self.parts == 3:
             self.multihead_attn = attention()
         self.linear1 = Linear(d_model, dim_feedforward, bias, **placement)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias, **placement)
         self.norm_first = norm_first
-        for k in range(1, parts + 1):
+        for k in range(1, self.parts + 1):
             norm = LayerNorm(d_model, layer_norm_eps, bias=bias, **placement)
             setattr(self, f"norm{k}", norm)
-        for k in range(1, parts + 1):
+        for k in range(1, self.parts + 1):
             setattr(self, f"dropout{k}", Dropout(dropout))
         self.activation = self._as_function(activation)
 
@@ -86,35 +91,7 @@ class TransformerEncoderLayer(Block):
     (1, 5, 8)
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Callable = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: str | None = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self._make(
-            2,
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            activation,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            bias,
-            device=device,
-            dtype=dtype,
-        )
+    parts = 2
 
     def forward(
         self,
@@ -144,35 +121,7 @@ class TransformerDecoderLayer(Block):
     (5, 1, 8)
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Callable = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: str | None = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self._make(
-            3,
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            activation,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            bias,
-            device=device,
-            dtype=dtype,
-        )
+    parts = 3
 
     def forward(
         self,
