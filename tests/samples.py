@@ -232,6 +232,20 @@ sample(
     ((0,), (0,), (0,)),
     domains=(boolean, real, real),
 )
+
+
+def like(x: Any, n: Any) -> Any:
+    """Whole numbers as ops take them beside floats."""
+    return CALLS["cast"](n, dtype=x.raw.dtype)
+
+
+sample(
+    "scale",
+    lambda x, n: CALLS["scale"](x, like(x, n)),
+    np.ldexp,
+    *((shape, shape) for shape in SHAPES),
+    domains=(real, integers(5)),
+)
 sample(
     "clip",
     CALLS["clip"],
@@ -342,6 +356,18 @@ for reverse in (False, True):
         ((2, 5), (2, 5)),
         ((2, 0), (2, 0)),
         ((1, 1), (1, 1)),
+    )
+    sample(
+        "scaled_recurrence",
+        lambda a, b, n, reverse=reverse: CALLS["scale"](
+            *CALLS["scaled_recurrence"](a, b, like(a, n), axis=1, reverse=reverse)
+        ),
+        lambda a, b, n, step=-1 if reverse else 1: recurred(
+            a[:, ::step], np.ldexp(b, n)[:, ::step]
+        )[:, ::step],
+        ((2, 5), (2, 5), (2, 5)),
+        ((2, 0), (2, 0), (2, 0)),
+        domains=(real, real, integers(3)),
     )
 for axis in ((1,), (0, 1), (0, 2)):
     sample(

@@ -531,6 +531,24 @@ def test_recurrence(shape, axis, reverse, eager: Launches, any_threads: int) -> 
         assert_same(out, expected.astype(dtype))
 
 
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "backward"])
+@pytest.mark.parametrize("shape, axis", RUNNING, ids=str)
+def test_scaled_recurrence(shape, axis, reverse, eager: Launches) -> None:
+    """Where products leave the range of floats, exponents make up for it."""
+    rng = np.random.default_rng(0)
+    a, b = np.exp2(rng.uniform(-900, 900, shape)), np.exp2(rng.normal(0, 1, shape))
+    a[rng.random(shape) < 0.2] = 0
+    results = fast_running.scaled_recurrence(a, b, np.zeros(shape), axis=axis, reverse=reverse)
+    assert eager.taken()
+    along = [np.moveaxis(x, axis, 0)[:: -1 if reverse else 1] for x in (a, b, *results)]
+    a, b, out, exponent = (x[1:] for x in along)
+    before, power = (x[:-1] for x in along[2:])
+    raised, lowered = ((p - exponent).clip(-5000, 5000).astype(int) for p in (power, 0))
+    expected = np.ldexp(a, raised) * before + np.ldexp(b, lowered)
+    assert np.isfinite(out).all()
+    np.testing.assert_allclose(out, expected, rtol=1e-14)
+
+
 def test_recurrence_starts_anew_after_an_infinity(eager: Launches) -> None:
     a, b = np.ones(100), np.ones(100)
     b[10], a[20], a[0] = np.inf, 0, np.nan

@@ -5,6 +5,7 @@ things that aren't ops: moving data in and out. It is loaded when its device is 
 """
 
 import importlib
+import math
 import os
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ class Backend(Protocol):
 
     It may have more, and is used without it: FLOATS and INTEGERS, Python's numbers as kernels take
     them; WIDEST, its widest dtypes; LEAST, ADDERS, BACKWARD and `launcher(kernel)`, for rules that
-    run as kernels.
+    run as kernels; `exponent_bound(array)`.
     """
 
     DEVICE: str
@@ -82,6 +83,13 @@ class Default:
 def widest(device: str, kind: str) -> np.dtype:
     """The dtype of a kind ("i", "u" or "f") that has the most bits on a device."""
     return getattr(backend(device), "WIDEST", WIDEST)[kind]
+
+
+def exponent_bound(array: Any) -> float:
+    """The largest |log2 |x|| of elements that aren't 0; infinite where that isn't known, or would
+    have to be waited for."""
+    find = getattr(LOADED.get(type(array)), "exponent_bound", None)
+    return math.inf if find is None else find(array)
 
 
 _by_name: dict[str, Backend] = {}

@@ -16,7 +16,7 @@ from ..primitives.elementwise import (
     negative,
     where,
 )
-from ..primitives.reductions import recurrence, shifted
+from ..primitives.products import recurrence, shifted
 from ..primitives.shapes import reshape
 from .assignment import as_value, assigned
 from .elementwise import reciprocal

@@ -8,7 +8,7 @@ from .._errors import ArgumentError
 from .._shapes import reduced_shape
 from .._tensor import Tensor
 from ..backends import widest
-from ..primitives import reductions
+from ..primitives import products, reductions
 from ..primitives.conversions import cast
 from ..primitives.elementwise import equal, not_equal, sqrt, where
 from ..primitives.shapes import pad, reshape
@@ -36,7 +36,7 @@ def prod(
     tensor(-6.)
     """
     x, axes = prepared("prod", x, axis, unknown)
-    return reductions.prod(widened(x, dtype), axis=axes, keepdims=keepdims)
+    return products.prod(widened(x, dtype), axis=axes, keepdims=keepdims)
 
 
 def mean(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
@@ -219,7 +219,7 @@ def cumulative_prod(
     tensor([1., 2., 6.])
     """
     x, axis = along("cumulative_prod", x, axis, unknown)
-    out = reductions.cumulative_prod(widened(x, dtype), axis=axis, reverse=False)
+    out = products.cumulative_prod(widened(x, dtype), axis=axis, reverse=False)
     return preceded(out, axis, 1) if include_initial else out
 
 

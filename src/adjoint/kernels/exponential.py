@@ -5,8 +5,18 @@ exp(r) is 1 + r + r * r * a polynomial. Scaling by 2**n takes two steps, so that
 overflows nor loses digits too early.
 """
 
-from .floats import at_least, at_most, fast_two_sum, float_of, format_of, of_type, polynomial, word
-from .language import Value, absolute, constant, copysign, fma, select
+from .floats import (
+    at_least,
+    at_most,
+    fast_two_sum,
+    float_of,
+    format_of,
+    nan,
+    of_type,
+    polynomial,
+    word,
+)
+from .language import Value, absolute, constant, copysign, equal, fma, select, trunc
 
 LOG2E = 1.4426950408889634
 LN2 = (0.6931472, -1.9046542e-09), (0.6931471805599453, 2.3190468138462996e-17)
@@ -143,6 +153,16 @@ def exp2_parts(x: Value, low: Value | None = None) -> tuple[Value, Value, Value]
     r = x - (shifted - shift)
     r = r if low is None else r + low
     return r * polynomial(r, of_type(x, SINGLE_EXP2, DOUBLE_EXP2)), *two_scales(word(shifted), x)
+
+
+def scale(x: Value, n: Value) -> Value:
+    """x * 2**n, in three steps: from the smallest to the largest number it takes more than two."""
+    digits, bias, _ = format_of(x)
+    whole = trunc(at_least(at_most(n, 3.0 * bias - 3), 3.0 - 3 * bias))
+    third = trunc(whole / 3)
+    shift = format_of(x).ones + bias
+    step, last = (float_of(word(k + shift) << digits) for k in (third, whole - third - third))
+    return select(equal(n - n, 0), x * step * last * step, nan(x.type))
 
 
 def exp(x: Value) -> Value:

@@ -265,7 +265,7 @@ OPS |= {
     "elu": floats(elu),
 }
 FUNCTIONS = {
-    exponential: "exp expm1 sinh cosh tanh sigmoid silu",
+    exponential: "exp expm1 sinh cosh tanh sigmoid silu scale",
     logarithmic: "log log1p log2 log10 asinh acosh atanh logaddexp",
     trigonometric: "sin cos tan asin acos atan atan2",
     special: "erf gelu gelu_tanh",

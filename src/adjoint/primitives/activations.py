@@ -47,5 +47,5 @@ elu = op.elementwise(
     "x, or alpha * (exp(x) - 1) where it is negative.",
     attrs="alpha",
     floats=True,
-    x=lambda g, x, alpha: where(x > 0, g, g * alpha * exp(minimum(x, 0))),
+    x=lambda g, x, alpha: where(x > 0, g, g * alpha * exp(where(x > 0, 0, x))),
 )

@@ -1,4 +1,4 @@
-"""Elementwise ops that functions with richer signatures wrap: `astype`, `clip`, `x.add_`."""
+"""Elementwise ops that functions wrap (`astype`, `clip`, `x.add_`) or rules are made of."""
 
 from .. import op
 from .._operands import casting
@@ -36,6 +36,13 @@ add_scaled = op.elementwise(
     linear=True,
     x=lambda g: g,
     y=lambda g, alpha: g * alpha,
+)
+scale = op.elementwise(
+    "scale",
+    "x * 2 ** n, for whole numbers n as floats: exact, unless the result is beyond the range.",
+    inputs="x n",
+    x=lambda g, n: scale(g, n),
+    n=lambda g: where(False, g, 0),
 )
 clip = op.elementwise(
     "clip",

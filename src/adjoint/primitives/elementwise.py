@@ -71,7 +71,7 @@ pow = op.elementwise(
     "pow",
     "x ** y; x ** 0 is 1 and has gradient 0, also at 0.",
     "3.0, 2.0 -> 9.",
-    x=lambda g, x, y: g * where(equal(y, 0), 0, y * x ** (y - where(equal(y, 0), 0, 1))),
+    x=lambda g, x, y: g * _power_slope(x, y),
     y=lambda g, x, y, out: g * out * log(where(logical_and(equal(x, 0), y >= 0), 1, x)),
 )
 
@@ -268,6 +268,20 @@ where = op.elementwise(
 def _zero(g):
     """The gradient of what is constant nearly everywhere: zero, not a missing one."""
     return where(False, g, 0)
+
+
+def _power_slope(x, y):
+    """y * x ** (y - 1), and 0 where y is, also at 0 ** 0.
+
+    Where y may be differentiated, too, it isn't cut off at y = 0: the derivative by y is 1 / x
+    there. Written as y / x * x ** y the value is 0 also where 1 / x overflows.
+    """
+    zero = equal(y, 0)
+    if not getattr(y, "requires_grad", False):
+        return where(zero, 0, y * x ** (y - where(zero, 0, 1)))
+    singular = logical_and(zero, logical_not(abs(x) > 0))  # NaN ** 0 is 1, too
+    x = where(singular, 1, x)
+    return where(singular, 0, y / where(zero, x, 1) * x ** (y - where(zero, 0, 1)))
 
 
 def _over(x, r):

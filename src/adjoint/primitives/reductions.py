@@ -4,11 +4,11 @@ import math
 
 from .. import op
 from .._dtypes import float16, float32
-from .._shapes import Shape, at_axis, reduced_shape
+from .._shapes import Shape, reduced_shape
 from ..backends import widest
 from .conversions import cast
 from .elementwise import equal, exp, isnan, logical_or, where
-from .shapes import inverse, pad, permute_dims, reshape, slice_, with_rank
+from .shapes import reshape, with_rank
 
 INFINITY = float("inf")
 
@@ -21,34 +21,6 @@ def shared_among_equals(g, x, out, axis: Shape):
     wide = float32.dtype if dtype == float16.dtype else dtype  # float16 can't count to 65505
     share = cast(reshape(g, shape=count.shape), dtype=wide) / count
     return where(chosen, spread(cast(share, dtype=dtype), axis=axis, shape=x.shape), 0)
-
-
-def product_of_others(x, axis: Shape):
-    """For each element, the product over `axis` without it: no division, so zeros are fine."""
-    kept = [k for k in range(len(x.shape)) if k not in axis]
-    order = (*kept, *axis)
-    turned = permute_dims(x, axes=order)
-    flat = reshape(turned, shape=(*turned.shape[: len(kept)], length(x.shape, axis)))
-    last = len(kept)
-    before = shifted(cumulative_prod(flat, axis=last, reverse=False), last, 1, 1)
-    after = shifted(cumulative_prod(flat, axis=last, reverse=True), last, -1, 1)
-    return permute_dims(reshape(before * after, shape=turned.shape), axes=inverse(order))
-
-
-def shifted(x, axis: int, by: int, value: float):
-    """x moved by one place along an axis, in whose place comes a value."""
-    n = x.shape[axis]
-    kept = slice_(x, index=at_axis(axis, slice(0, n - 1) if by > 0 else slice(1, n)))
-    width = [(0, 0) for _ in x.shape]
-    width[axis] = (min(n, 1), 0) if by > 0 else (0, min(n, 1))
-    return pad(kept, pad_width=tuple(width), value=value)
-
-
-def cumulative_prod_rule(g, x, axis: int, reverse: bool):
-    """Element k of the sum over j of g[j] times the product of x up to j, without x[k]."""
-    by = -1 if reverse else 1
-    before = shifted(cumulative_prod(x, axis=axis, reverse=reverse), axis, by, 1)
-    return before * recurrence(shifted(x, axis, -by, 0), g, axis=axis, reverse=not reverse)
 
 
 def unbroadcast(g, shape: Shape):
@@ -70,12 +42,6 @@ def repeated(x, size: int):
 
 def length(shape: Shape, axis: Shape) -> int:
     return math.prod(shape[k] for k in axis)
-
-
-def recurrence_vjp(g, a, out, axis: int, reverse: bool):
-    by = -1 if reverse else 1
-    b = recurrence(shifted(a, axis, -by, 0), g, axis=axis, reverse=not reverse)
-    return b * shifted(out, axis, by, 0), b
 
 
 def logsumexp_rule(g, x, out, axis: Shape):
@@ -140,12 +106,6 @@ min_ = op.reduction(
     attrs="axis keepdims",
     x=lambda g, x, out, axis: shared_among_equals(g, x, out, axis),
 )
-prod = op.reduction(
-    "prod",
-    "The product over axes.",
-    attrs="axis keepdims",
-    x=lambda g, x, x_shape, axis: spread(g, axis=axis, shape=x_shape) * product_of_others(x, axis),
-)
 logsumexp = op.reduction(
     "logsumexp",
     "log(sum(exp(x))) over axes, without overflow.",
@@ -203,23 +163,6 @@ cumulative_sum = op.other(
     shape=lambda x_shape: x_shape,
     batch="leading",
     x=lambda g, axis, reverse: cumulative_sum(g, axis=axis, reverse=not reverse),
-)
-cumulative_prod = op.other(
-    "cumulative_prod",
-    "The running product along an axis, from its start or its end.",
-    attrs="axis reverse",
-    shape=lambda x_shape: x_shape,
-    batch="leading",
-    x=cumulative_prod_rule,
-)
-recurrence = op.other(
-    "recurrence",
-    "out[k] = a[k] * out[k - 1] + b[k] along an axis, from its start or its end. 0 * inf is 0.",
-    inputs="a b",
-    attrs="axis reverse",
-    shape=lambda b_shape: b_shape,
-    batch="leading",
-    vjp=recurrence_vjp,
 )
 softmax = op.other(
     "softmax",

@@ -16,6 +16,7 @@ import numpy as np
 from . import blas, dispatch, indexing
 from .blas import blas_threads as blas_threads
 from .dispatch import LEAST as LEAST
+from .reductions import magnitudes
 from .table import KERNELS as NUMPY
 
 # Modules that enter their functions into KERNELS.
@@ -176,6 +177,11 @@ def add_place(array: np.ndarray, x: np.ndarray, *, index: tuple, shape: tuple) -
 
 # Ops whose result can be added to an array without being made.
 ADDERS = {"place": add_place}
+
+
+def exponent_bound(array: np.ndarray) -> float:
+    least, most = np.log2(magnitudes(array))
+    return float(np.maximum(most, -least))
 
 
 def has_kernels() -> bool:

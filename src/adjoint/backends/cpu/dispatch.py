@@ -33,7 +33,7 @@ MODULES = (
     ("fast.pooling", 1 << 10, "max_pool window_sum window_spread"),
     ("fast.movement", LEAST, "reshape concat pad place"),
     ("fast.convolution", 1 << 10, "conv conv_input conv_weight"),
-    ("fast.running", 1 << 8, "cumulative_sum cumulative_prod recurrence"),
+    ("fast.running", 1 << 8, "cumulative_sum cumulative_prod recurrence scaled_recurrence"),
     ("fast.mirror", 1 << 12, "mirrored symmetrized"),
     (
         "fast.equations",

@@ -150,6 +150,12 @@ def elu(x, *, alpha):
 
 
 @kernel
+def scale(x, n):
+    """NaN where n isn't finite."""
+    return np.ldexp(x - (n - n), np.clip(n, -9999, 9999).astype(np.int32))
+
+
+@kernel
 def floor(x):
     return np.floor(x) if x.dtype.kind in "fc" else x
 

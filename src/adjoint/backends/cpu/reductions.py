@@ -98,7 +98,7 @@ def recurrence(a, b, *, axis, reverse):
         for k in np.ndindex(*b.shape[1:]):
             out[:, *k] = recurrence_of_numbers(a[:, *k].tolist(), b[:, *k].tolist())
     else:
-        out = b.astype(wide(b.dtype))
+        out = b.astype(running(b.dtype))
         for k in range(1, len(out)):
             out[k] += np.where(a[k] == 0, 0, a[k] * out[k - 1])
         out = out.astype(b.dtype, copy=False)
@@ -106,12 +106,66 @@ def recurrence(a, b, *, axis, reverse):
 
 
 def recurrence_of_numbers(a: list[float], b: list[float]) -> list[float]:
-    """For a few long lines Python's floats are faster than NumPy's calls, and more precise."""
+    """For a few long lines Python's floats are faster than NumPy's calls."""
     out, last = [], 0.0
     for factor, term in zip(a, b, strict=True):
         last = factor * last + term if factor else term
         out.append(last)
     return out
+
+
+@kernel
+def scaled_recurrence(a, b, n, *, axis, reverse, plain=recurrence):
+    """`plain`: what computes a[k] * out[k - 1] + b[k]; mostly that is enough, in float64."""
+    dtype = b.dtype
+    if not n.any():
+        wide = a.astype(np.float64, copy=False), b.astype(np.float64, copy=False)
+        out = plain(*wide, axis=axis, reverse=reverse)
+        if is_exact(a, out, np.finfo(dtype)) or not (np.isfinite(a).all() and np.isfinite(b).all()):
+            return out.astype(dtype, copy=False), np.zeros(b.shape, dtype)
+    out, exponent = np.empty(b.shape, dtype), np.empty(b.shape, dtype)
+    step = -1 if reverse else 1
+    a, b, n, *results = (np.moveaxis(x, axis, 0)[::step] for x in (a, b, n, out, exponent))
+    for k in np.ndindex(*b.shape[1:]):
+        line = recurrence_with_exponents(*(x[:, *k].tolist() for x in (a, b, n)))
+        results[0][:, *k], results[1][:, *k] = line
+    return out, exponent
+
+
+def is_exact(a, out, info) -> bool:
+    """Whether a recurrence in float64 has lost nothing, nor will in its own dtype: no number on the
+    way was infinite, or so small that it had fewer digits."""
+    (factor, _), (least, most) = magnitudes(a), magnitudes(out)
+    return bool(most <= info.max and least >= info.tiny and factor * least > 1e-290)
+
+
+def magnitudes(x):
+    """The smallest absolute value of elements that aren't 0, and the largest; 1 of nothing."""
+    size = np.abs(x).reshape(-1)
+    if not size.any():
+        return 1.0, 1.0
+    words = size.view(f"u{size.itemsize}") - 1  # ordered as floats are, with 0 as the largest
+    least = (words.min(keepdims=True) + 1).view(size.dtype)
+    return float(least[0]), float(size.max())
+
+
+def recurrence_with_exponents(
+    a: list[float], b: list[float], n: list[float]
+) -> tuple[list[float], list[int]]:
+    """Numbers from a half to 1, and the powers of two that they are to be multiplied by."""
+    out, powers, last, power = [], [], 0.0, 0
+    for factor, term, raised in zip(a, b, n, strict=True):
+        factor, exponent = math.frexp(factor)
+        product, exponent = factor * last, exponent + power
+        term, height = math.frexp(term)
+        height += int(raised)
+        top = max(exponent, height) if product and term else exponent if product else height
+        total = math.ldexp(product, exponent - top) if product else 0.0
+        last, change = math.frexp(total + math.ldexp(term, height - top) if term else total)
+        power = top + change if last else 0
+        out.append(last)
+        powers.append(power)
+    return out, powers
 
 
 @kernel

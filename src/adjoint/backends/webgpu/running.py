@@ -24,13 +24,14 @@ SIDE = 32  # rows side by side, from which on their elements are read together
 BUSY = 128  # workgroups that are enough for a GPU
 MOST_CHUNKS = 64  # of a part: more would be added one after the other
 MOST_STEPS = 512  # the same where nothing is joined, only one step made after the other
-STATE_SIZE = 4  # words of the largest state
+STATE_SIZE = 5  # words of the largest state
 
 
 class Scan(NamedTuple):
     """A state's text: its fields, that of nothing, of one element, two joined, and what comes out.
 
     `stepwise`: an element is joined to what is before it, not to the elements between them.
+    `exponent`: what comes out beside the value, if anything.
     """
 
     inputs: str
@@ -40,6 +41,7 @@ class Scan(NamedTuple):
     join: str
     value: str
     stepwise: bool = False
+    exponent: str = ""
 
 
 def plain(operation: str, start: str) -> Scan:
@@ -76,6 +78,12 @@ fn normal(x: f32, power: i32) -> Factor {
 const LARGE = 0x10000000;
 struct Factor { x: f32, power: i32 }
 fn times(a: Factor, b: Factor) -> Factor { return factor(a.x * b.x, a.power + b.power); }
+fn plus(a: Factor, b: Factor) -> Factor {
+    if (a.x == 0.0) { return b; }
+    if (b.x == 0.0) { return a; }
+    let top = max(a.power, b.power);
+    return factor(number(Factor(a.x, a.power - top)) + number(Factor(b.x, b.power - top)), top);
+}
 fn number(a: Factor) -> f32 {
     let first = clamp(a.power, -126, 127);
     let second = clamp(a.power - first, -126, 127);
@@ -93,44 +101,65 @@ PRODUCT = Scan(
 # slope * before + term, of everything before. A slope of 0 starts anew, also after an infinity.
 RECURRENCE = Scan(
     "a b",
-    "some: u32, slope: Factor, term: f32",
-    "State(0u, Factor(1.0, 0), 0.0)",
-    "State(1u, factor(f32(a[at]), 0), f32(b[at]))",
+    "some: u32, slope: Factor, term: Factor",
+    "State(0u, Factor(1.0, 0), Factor(0.0, 0))",
+    "State(1u, factor(f32(a[at]), 0), factor(f32(b[at]), 0))",
     """
     if (a.some == 0u || b.slope.x == 0.0) { return b; }
     if (b.some == 0u) { return a; }
-    let term = number(times(b.slope, factor(a.term, 0))) + b.term;
-    return State(1u, times(a.slope, b.slope), term);""",
-    "s.term",
+    return State(1u, times(a.slope, b.slope), plus(times(b.slope, a.term), b.term));""",
+    "number(s.term)",
     stepwise=True,
+)
+SCALED_RECURRENCE = RECURRENCE._replace(
+    inputs="a b n",
+    item="State(1u, factor(f32(a[at]), 0), factor(f32(b[at]), i32(n[at])))",
+    value="s.term.x",
+    exponent="s.term.power",
+)
+INTEGER_RECURRENCE = Scan(
+    "a b",
+    "slope: T, term: T",
+    "State(T(1), T(0))",
+    "State(T(a[at]), T(b[at]))",
+    "return State(a.slope * b.slope, b.slope * a.term + b.term);",
+    "s.term",
 )
 
 
 @kernel
 def cumulative_sum(x: Array, *, axis: int, reverse: bool) -> Array:
-    return scanned("sum", [x], axis, reverse)
+    return scanned("sum", [x], axis, reverse)[0]
 
 
 @kernel
 def cumulative_prod(x: Array, *, axis: int, reverse: bool) -> Array:
-    return scanned("prod", [x], axis, reverse)
+    return scanned("prod", [x], axis, reverse)[0]
 
 
 @kernel
 def recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
-    return scanned("recurrence", [a, b], axis, reverse)
+    return scanned("recurrence", [a, b], axis, reverse)[0]
 
 
-def scanned(name: str, arrays: list[Array], axis: int, reverse: bool) -> Array:
+@kernel
+def scaled_recurrence(
+    a: Array, b: Array, n: Array, *, axis: int, reverse: bool
+) -> tuple[Array, Array]:
+    out, exponent = scanned("scaled recurrence", [a, b, n], axis, reverse)
+    return out, exponent
+
+
+def scanned(name: str, arrays: list[Array], axis: int, reverse: bool) -> list[Array]:
     """The arrays have one shape and dtype."""
     arrays = [contiguous_copy(x) for x in arrays]
     first = arrays[0]
     gpu, shape, kind = first.gpu, first.shape, (name, first.dtype)
-    out = gpu.empty(shape, first.dtype)
-    if not out.size:
-        return out
+    results = [gpu.empty(shape, first.dtype) for _ in range(1 + bool(scan_of(*kind).exponent))]
+    if not first.size:
+        return results
     length, inner = shape[axis], math.prod(shape[axis + 1 :])
-    rows = out.size // length
+    rows = first.size // length
     width, parts, chunks = layout(rows, inner, length, scan_of(*kind).stepwise)
     words = [rows, inner, length, width, parts, chunks, reverse]
     groups = -(-rows // width) * parts
@@ -139,8 +168,8 @@ def scanned(name: str, arrays: list[Array], axis: int, reverse: bool) -> Array:
         before = gpu.empty((rows, parts, STATE_SIZE), np.dtype("u4"))
         gpu.run(program(*kind, "totals"), [*arrays, before], words, groups)
         gpu.run(program(*kind, "before"), [before], words, -(-rows // LANES))
-    gpu.run(program(*kind, "out"), [*arrays, before, out], words, groups)
-    return out
+    gpu.run(program(*kind, "out"), [*arrays, before, *results], words, groups)
+    return results
 
 
 def layout(rows: int, inner: int, length: int, stepwise: bool) -> tuple[int, int, int]:
@@ -167,8 +196,10 @@ def power_of_two(n: int) -> int:
 
 
 def scan_of(name: str, dtype: np.dtype) -> Scan:
+    if name == "scaled recurrence":
+        return SCALED_RECURRENCE
     if name == "recurrence":
-        return RECURRENCE
+        return RECURRENCE if dtype.kind == "f" else INTEGER_RECURRENCE
     if name == "sum":
         return plain("|", "0u") if dtype.kind == "b" else plain("+", "T(0)")
     if dtype.kind == "f":
@@ -184,6 +215,7 @@ def program(name: str, dtype: np.dtype, task: str) -> Program:
     outputs = {"out": stored} if task == "out" else {"totals": "State"}
     if task == "out":
         inputs["before"] = "State"
+        outputs |= {"exponents": stored} if scan.exponent else {}
     item = "" if task == "before" else f"fn item(at: u32) -> State {{ return {scan.item}; }}"
     declarations = f"""
 alias T = {"f32" if stored == "f16" else stored};
@@ -191,6 +223,7 @@ struct State {{ {scan.fields} }}
 fn empty() -> State {{ return {scan.empty}; }}
 fn join(a: State, b: State) -> State {{ {scan.join} }}
 fn value(s: State) -> {stored} {{ return {stored}({scan.value}); }}
+fn exponent(s: State) -> {stored} {{ return {stored}({scan.exponent or 0}); }}
 fn along(k: u32) -> u32 {{ return select(k, p.length - 1u - k, p.reverse != 0u) * p.inner; }}
 {item}
 {FACTOR if "Factor" in scan.fields else ""}
@@ -245,7 +278,7 @@ def walking(scan: Scan, task: str) -> str:
                 workgroupBarrier();
             }}
         }}
-        {"done = join(done, states[last_lane]);" if task == "totals" else through(scan.stepwise)}
+        {"done = join(done, states[last_lane]);" if task == "totals" else through(scan)}
         workgroupBarrier();
     }}
     {TO_TOTALS if task == "totals" else ""}"""
@@ -255,15 +288,17 @@ FROM_BEFORE = "if (p.parts > 1u && row < p.rows) { done = before[part * p.rows +
 TO_TOTALS = "if (slot == 0u && row < p.rows) { totals[part * p.rows + row] = done; }"
 
 
-def through(stepwise: bool) -> str:
+def through(scan: Scan) -> str:
     """The text that takes what is before an invocation's elements through them."""
-    now = "now" if stepwise else "join(done, now)"
+    now = "now" if scan.stepwise else "join(done, now)"
+    beside = f"exponents[start + along(k)] = exponent({now});" if scan.exponent else ""
     return f"""
         if (slot > 0u) {{ done = join(done, states[lane - p.width]); }}
-        var now = {"done" if stepwise else "empty()"};
+        var now = {"done" if scan.stepwise else "empty()"};
         for (var k = first; k < last; k++) {{
             now = join(now, item(start + along(k)));
             out[start + along(k)] = value({now});
+            {beside}
         }}
         workgroupBarrier();
         states[lane] = {now};

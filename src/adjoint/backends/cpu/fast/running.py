@@ -1,8 +1,7 @@
 """Running sums, products and recurrences by kernels, where arrays are large enough to gain from it.
 
 Each function takes what the NumPy function of its name takes, and passes on to it what it doesn't
-take itself. Sums and products are the same, bit for bit. A recurrence of float32 is computed in
-float64, which NumPy's does for few lines only: it is at least as precise.
+take itself. The results are the same, bit for bit.
 """
 
 import functools
@@ -68,8 +67,15 @@ def recurrence(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.
     return reference.recurrence(a, b, axis=axis, reverse=reverse)
 
 
+def scaled_recurrence(
+    a: np.ndarray, b: np.ndarray, n: np.ndarray, *, axis: int, reverse: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    return reference.scaled_recurrence(a, b, n, axis=axis, reverse=reverse, plain=recurrence)
+
+
 FAST = {
     "cumulative_sum": cumulative_sum,
     "cumulative_prod": cumulative_prod,
     "recurrence": recurrence,
+    "scaled_recurrence": scaled_recurrence,
 }
