@@ -316,6 +316,20 @@ sample(
     ((2, 3, 2),),
     ((1, 2, 1),),
 )
+sample(
+    "deviation",
+    lambda x: CALLS["deviation"](x, axis=(0, 2)),
+    lambda x: (x.mean((0, 2), keepdims=True), x.std((0, 2), keepdims=True)),
+    ((2, 3, 2),),
+)
+for axis in ((1,), (0, 2)):
+    sample(
+        "norm",
+        lambda x, axis=axis: CALLS["norm"](x, axis=axis, keepdims=False),
+        lambda x, axis=axis: np.sqrt(np.square(x).sum(axis)),
+        ((2, 3, 2),),
+        ((2, 0, 2),),
+    )
 
 
 def with_zeros(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -188,3 +188,143 @@ def test_products_of_integers_in_one_place_are_exact(device: str) -> None:
     places = ad.asarray([0, 0], device=device)
     found = x.at[places].multiply(3)
     np.testing.assert_array_equal(found.to("cpu").numpy(), [9 * (2**24 + 1), 5])
+
+
+# Roots of squares: the squares leave the range where the root doesn't.
+
+# Sizes of data whose squares overflow or underflow in a dtype; float16 has no smaller numbers.
+SIZES = [("f2", 300), ("f2", 5000), ("f4", 1.7e19), ("f4", 1e30), ("f4", 1e-25)]
+SIZES += [("f8", 1e160), ("f8", 1e300), ("f8", 1e-200)]
+
+
+def numbers(n: int, dtype: str, size: float) -> tuple[np.ndarray, np.ndarray]:
+    """Of both signs, and the same in float64 divided by their size."""
+    x = (np.random.default_rng(n).uniform(-1, 1, n) * size).astype(dtype)
+    return x, x.astype("f8") / size
+
+
+ROOTS: dict[str, tuple[Callable, Callable, Callable]] = {
+    "std": (
+        ad.std,
+        np.std,
+        lambda x: (x - x.mean()) / (len(x) * x.std()),
+    ),
+    "corrected std": (
+        lambda x: ad.std(x, correction=1),
+        lambda x: np.std(x, ddof=1),
+        lambda x: (x - x.mean()) / ((len(x) - 1) * x.std(ddof=1)),
+    ),
+    "norm": (
+        ad.linalg.vector_norm,
+        np.linalg.norm,
+        lambda x: x / np.linalg.norm(x),
+    ),
+    "norm of order 3": (
+        lambda x: ad.linalg.vector_norm(x, ord=3),
+        lambda x: np.linalg.norm(x, 3),
+        lambda x: np.sign(x) * (x / np.linalg.norm(x, 3)) ** 2,
+    ),
+    "norm of order -2": (
+        lambda x: ad.linalg.vector_norm(x, ord=-2),
+        lambda x: np.linalg.norm(x, -2),
+        lambda x: (np.linalg.norm(x, -2) / x) ** 3,
+    ),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("n", [7, 20_000])
+@pytest.mark.parametrize("dtype, size", SIZES)
+@pytest.mark.parametrize("name", ROOTS)
+def test_roots_of_squares_of_any_size(
+    name: str, dtype: str, size: float, n: int, device: str
+) -> None:
+    if device == "webgpu" and dtype == "f8":
+        pytest.skip("GPUs have no float64")
+    call, value, gradient = ROOTS[name]
+    data, scaled = numbers(n, dtype, size)
+    if value(scaled) * size > np.finfo(dtype).max:
+        pytest.skip("the norm is infinite")
+    x = ad.tensor(data, device=device, requires_grad=True)
+    out = call(x)
+    (g,) = ad.autograd.grad(out, [x])
+    tolerance = 4 * n**0.25 * EPS[dtype]
+    assert out.detach().to("cpu").item() / size == pytest.approx(value(scaled), rel=tolerance)
+    expected = gradient(scaled)
+    error = tolerance * np.abs(expected).max() + float(np.finfo(dtype).smallest_subnormal)
+    np.testing.assert_allclose(values(g.to("cpu")), expected, rtol=0, atol=error)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ROOTS)
+def test_roots_of_squares_of_zeros_have_gradient_zero_in_every_order(
+    name: str, device: str
+) -> None:
+    x = ad.zeros(5, device=device, requires_grad=True)
+    g = derivative(ROOTS[name][0](x), x, create_graph=True)
+    second = derivative(g.sum(), x)
+    for found in (g, second):
+        np.testing.assert_array_equal(values(found.to("cpu")), 0)
+
+
+def test_the_spread_of_more_numbers_than_float16_can_count_has_a_gradient() -> None:
+    data = np.random.default_rng(0).uniform(-1, 1, 100_000).astype("f2")
+    x = leaf(data, "f2")
+    for spread, slope in ((ad.var, 2.0), (ad.std, 3**0.5)):
+        g = derivative(spread(x), x)
+        np.testing.assert_allclose(values(g), data.astype("f8") * slope / 1e5, rtol=0.02, atol=2e-7)
+
+
+def test_the_norm_of_all_gradients_whose_squares_leave_the_range() -> None:
+    for size in (1e25, 1e-25):
+        x = ad.full(10_000, size)
+        assert ad.nn.utils.get_total_norm([x, x]).item() == pytest.approx(141.42136 * size)
+    p = ad.tensor([1.0, 1.0], requires_grad=True)
+    p.grad = ad.full(2, 1e25)
+    ad.nn.utils.clip_grad_norm_([p], 1.0)
+    np.testing.assert_allclose(values(p.grad), 0.5**0.5, rtol=1e-6)
+
+
+# Inner products: as exact as sums.
+
+INNER = {
+    "vecdot": ad.vecdot,
+    "dot": ad.dot,
+    "matmul": ad.matmul,
+    "einsum": lambda x, y: ad.einsum("i,i->", x, y),
+    "einsum of matrices": lambda x, y: ad.einsum("ij,ij->", x.reshape(2, -1), y.reshape(2, -1)),
+    "tensordot": lambda x, y: ad.tensordot(x, y, axes=1),
+}
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_inner_products_lose_no_digits(name: str) -> None:
+    """float32 alone would lose most of them: where the sum is large, terms are too small for it."""
+    n = 3 * 2**20
+    x, y = np.full(n, 1.1, "f4"), np.full(n, 0.7, "f4")
+    expected = n * float(x[0]) * float(y[0])
+    assert INNER[name](ad.asarray(x), ad.asarray(y)).item() == pytest.approx(expected, rel=1.2e-7)
+
+
+def test_inner_products_of_any_layout_and_length() -> None:
+    rng = np.random.default_rng(0)
+    for n in (20_000, 300_001):
+        rows = rng.uniform(-1, 1, (3, 2 * n)).astype("f4")
+        for x, y in (
+            (rows[:, ::-2], rows[:, 1::2]),
+            (rows[0, :n], rows.reshape(2 * n, 3).T[:, :n]),
+            (rows[:, :n], rows[0, n:]),
+        ):
+            exact = (x.astype("f8") * y.astype("f8")).sum(-1)
+            size = np.abs(x.astype("f8") * y.astype("f8")).sum(-1)
+            found = ad.vecdot(ad.asarray(x), ad.asarray(y)).numpy()
+            assert found.shape == exact.shape
+            np.testing.assert_array_less(np.abs(found - exact), 1.2e-7 * size)
+
+
+@pytest.mark.webgpu
+def test_rms_norms_of_long_rows_on_a_gpu() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 20_000)).astype("f4")
+    found = ad.nn.functional.rms_norm(ad.asarray(x, device="webgpu"), 20_000).to("cpu").numpy()
+    expected = x / np.sqrt((x.astype("f8") ** 2).mean(-1, keepdims=True))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -10,7 +10,7 @@ from .._tensor import Tensor
 from ..backends import widest
 from ..primitives import products, reductions
 from ..primitives.conversions import cast
-from ..primitives.elementwise import equal, not_equal, sqrt, where
+from ..primitives.elementwise import not_equal
 from ..primitives.shapes import pad, reshape
 from ._arguments import Axis, as_axes, as_axis, as_number, as_real, as_tensor, reject
 
@@ -61,19 +61,32 @@ def var(
     >>> ad.var(ad.asarray([1.0, 2.0, 6.0]))
     tensor(4.6667)
     """
-    return variance("var", x, axis, correction, keepdims, unknown)
+    return corrected("var", reductions.moments, x, axis, correction, keepdims, unknown)
 
 
-def variance(
-    function: str, x: Any, axis: Axis, correction: float, keepdims: bool, unknown: dict
+def corrected(
+    function: str,
+    op: Any,
+    x: Any,
+    axis: Axis,
+    correction: float,
+    keepdims: bool,
+    unknown: dict,
 ) -> Tensor:
+    """Variance or deviation, corrected."""
     x, axes = prepared(function, x, axis, unknown)
     x = as_float(as_real(function, x))
     correction = as_number(function, "correction", correction)
+    if x.raw.dtype == float16.dtype:  # which has no room for large counts
+        wide = corrected(
+            function, op, cast(x, dtype=float32.dtype), axes, correction, keepdims, unknown
+        )
+        return cast(wide, dtype=x.raw.dtype)
     count = math.prod(x.shape[k] for k in axes)
-    out = reductions.moments(x, axis=axes)[1]
+    out = op(x, axis=axes)[1]
     if correction:
-        out = out * (count / (count - correction) if count > correction else math.nan)
+        factor = count / (count - correction) if count > correction else math.nan
+        out = out * (math.sqrt(factor) if op is reductions.deviation else factor)
     return out if keepdims else reshape(out, shape=reduced_shape(x.shape, axes, False))
 
 
@@ -85,9 +98,7 @@ def std(
     >>> ad.std(ad.asarray([1.0, 3.0]))
     tensor(1.)
     """
-    squared = variance("std", x, axis, correction, keepdims, unknown)
-    flat = equal(squared, 0)
-    return where(flat, 0, sqrt(where(flat, 1, squared)))
+    return corrected("std", reductions.deviation, x, axis, correction, keepdims, unknown)
 
 
 def logsumexp(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:

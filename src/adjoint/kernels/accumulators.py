@@ -24,6 +24,7 @@ from .language import (
     from_bits,
     not_equal,
     select,
+    walk,
 )
 
 Parts = tuple[Value, ...]
@@ -41,9 +42,15 @@ def accumulator(reduction: Value) -> Accumulator:
     how, source = reduction.detail, reduction.args[0].type
     if how in ("max", "min"):
         return extreme(how, source)
-    if how == "sum" and source == F64:
+    if how == "sum" and source == F64 and not is_widened(reduction.args[0]):
         return compensated_sum(F64)
     return total(how, source, reduction.type, F64 if source.kind == "f" else source)
+
+
+def is_widened(x: Value) -> bool:
+    """Whether a number in float64 is made of smaller ones: it has digits to spare."""
+    arrays = {v.type for v in walk([x]) if v.op in ("element", "row")}
+    return bool(arrays) and F64 not in arrays
 
 
 def total(how: str, source: Type, type: Type, wide: Type) -> Accumulator:

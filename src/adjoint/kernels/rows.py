@@ -7,14 +7,17 @@ import math
 from collections.abc import Callable
 
 from .exponential import exp
-from .floats import nan
+from .floats import float_of, nan, word
 from .language import (
     BOOL,
     F16,
     F32,
+    F64,
     I32,
+    U32,
     Type,
     Value,
+    absolute,
     constant,
     convert,
     count,
@@ -99,6 +102,46 @@ def moments(type: Type) -> Outputs:
     return convert(mean, type), convert(variance, type)
 
 
+def deviation(type: Type) -> Outputs:
+    """The mean, and the root of the variance, whose square needn't be within the range of float32.
+
+    In float64, where there is one.
+    """
+    _, mean, variance = centred(convert(element(0, type), F64))
+    return convert(mean, type), convert(sqrt(variance), type)
+
+
+def scaled_deviation(type: Type) -> Outputs:
+    """The same without float64."""
+    rest, mean, _ = centred(wide(element(0, type)))
+    return convert(mean, type), convert(root_of_squares(rest) / sqrt(count(F32)), type)
+
+
+def norm(type: Type, target: Type) -> Outputs:
+    """The root of the sum of squares, in float64."""
+    x = convert(element(0, type), F64)
+    return (convert(sqrt(reduce("sum", x * x)), target),)
+
+
+def dot(type: Type, target: Type) -> Outputs:
+    """The sum of products of two arrays, in float64."""
+    x, y = (convert(element(k, type), F64) for k in range(2))
+    return (convert(reduce("sum", x * y), target),)
+
+
+def scaled_norm(type: Type) -> Outputs:
+    return (convert(root_of_squares(wide(element(0, type))), type),)
+
+
+def root_of_squares(x: Value) -> Value:
+    """Of float32, scaled by a power of two so that the largest is near 1."""
+    exponent = word(reduce("max", absolute(x))) >> 23
+    exponent = select(exponent > 253, constant(253, U32), exponent)  # its inverse isn't subnormal
+    down, up = float_of((254 - exponent) << 23), float_of(exponent << 23)
+    part = x * select(equal(exponent, 0), 1, down)
+    return sqrt(reduce("sum", part * part)) * select(equal(exponent, 0), 1, up)
+
+
 def standardize(type: Type, center: bool) -> Outputs:
     """Its number is eps."""
     x = element(0, type)
@@ -168,6 +211,11 @@ ROWS: dict[str, Callable[..., Outputs]] = {
     "log_total": log_total,
     "logsumexp": logsumexp,
     "moments": moments,
+    "deviation": deviation,
+    "scaled_deviation": scaled_deviation,
+    "norm": norm,
+    "dot": dot,
+    "scaled_norm": scaled_norm,
     "standardize": standardize,
     "scaled_standardize": scaled_standardize,
     "standardize_gradient": standardize_gradient,

@@ -6,13 +6,15 @@ from typing import Any, Literal
 
 from .._dtypes import float16, float32
 from .._errors import ArgumentError
+from .._shapes import reduced_shape
 from .._tensor import Tensor
 from ..functions import reductions
 from ..functions._arguments import Axis, as_axes, as_tensor, reject
-from ..primitives.conversions import cast
+from ..primitives.conversions import cast, scale
 from ..primitives.elementwise import abs as absolute
-from ..primitives.elementwise import equal, not_equal, pow, sign, sqrt, square, where
-from ..primitives.reductions import max_, min_, sum_
+from ..primitives.elementwise import equal, not_equal, pow, sign, trunc, where
+from ..primitives.products import exponents
+from ..primitives.reductions import max_, min_, norm, sum_
 from ..primitives.shapes import reshape
 from ..primitives.solving import identity_like, inv, slogdet
 from ._checks import factorizable, matrices, named, real_of, regular
@@ -55,8 +57,17 @@ def p_norm(x: Tensor, axis: tuple[int, ...], keepdims: bool, ord: float) -> Tens
         return extreme("vector_norm", absolute(x), axis, keepdims, ord)
     if ord == 0:  # sign has a gradient, of zeros
         return sum_(where(not_equal(x, 0), 1, sign(x)), axis=axis, keepdims=keepdims)
-    total = sum_(powers(x, ord), axis=axis, keepdims=keepdims)
-    return total if ord == 1 else root(total, ord)
+    if ord == 1:
+        return sum_(absolute(x), axis=axis, keepdims=keepdims)
+    if ord == 2:
+        return norm(x, axis=axis, keepdims=keepdims)
+    # Powers of the element that counts most are near 1: others leave the range.
+    size = absolute(x.detach())
+    largest = extreme("vector_norm", size, axis, True, math.copysign(math.inf, ord))
+    exponent = trunc(exponents(largest))
+    out = root(sum_(powers(scale(x, -exponent), ord), axis=axis, keepdims=True), ord)
+    out = scale(out, exponent)
+    return out if keepdims else reshape(out, shape=reduced_shape(x.shape, axis, False))
 
 
 def extreme(function: str, x: Tensor, axis: tuple[int, ...], keepdims: bool, ord: float) -> Tensor:
@@ -69,8 +80,6 @@ def extreme(function: str, x: Tensor, axis: tuple[int, ...], keepdims: bool, ord
 
 def powers(x: Tensor, ord: float) -> Tensor:
     """|x| ** ord, whose derivatives at 0 are those that exist, or 0."""
-    if ord in (1, 2):
-        return absolute(x) if ord == 1 else square(x)
     if ord > 0 and ord == int(ord):
         return pow(absolute(x) if ord % 2 else x, ord)
     zero = equal(x, 0)
@@ -81,8 +90,7 @@ def root(total: Tensor, ord: float) -> Tensor:
     """total ** (1 / ord), with gradient 0 where total is 0."""
     zero = equal(total, 0)
     safe = where(zero, 1, total)
-    found = sqrt(safe) if ord == 2 else pow(safe, 1 / ord)
-    return where(zero, 0.0 if ord > 0 else math.inf, found)
+    return where(zero, 0.0 if ord > 0 else math.inf, pow(safe, 1 / ord))
 
 
 @named

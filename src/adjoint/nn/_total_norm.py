@@ -1,40 +1,38 @@
 """The norm of all elements of many tensors."""
 
-import math
 from typing import Any
 
 import numpy as np
 
 from .. import op
 from .._tensor import Tensor
+from ..backends import backend
 from ..functions._arguments import in_common_dtype
-from ..functions.reductions import max, sum
 from ..functions.shapes import concat, reshape
-from ..primitives.elementwise import abs, pow, sqrt, square
+from ..linalg import vector_norm
 
 
 def norm(tensors: list[Tensor], power: float) -> Tensor:
     if power == 2:
-        return sqrt(sum_of_squares(*in_common_dtype("norm", *tensors)))
-    if power == math.inf:
-        return max(concat([reshape(max(abs(x)), 1) for x in tensors]))
-    parts = [reshape(sum(pow(abs(x), power)), 1) for x in tensors]
-    return pow(sum(concat(parts)), 1 / power)
+        return total_norm(*in_common_dtype("norm", *tensors))
+    return norm_of_norms(*tensors, ord=power)
 
 
-def squares_by_ops(*xs: Tensor) -> Tensor:
-    return sum(concat([reshape(sum(square(x)), 1) for x in xs]))
+def norm_of_norms(*xs: Tensor, ord: float = 2) -> Tensor:
+    return vector_norm(concat([reshape(vector_norm(x, ord=ord), 1) for x in xs]), ord=ord)
 
 
-def squares_by_dots(*xs: Any) -> np.ndarray:
-    return np.array(np.sum([np.vdot(x, x) for x in xs], dtype=np.float64), xs[0].dtype)
+def by_kernels(*xs: Any) -> np.ndarray:
+    one = backend("cpu").KERNELS["norm"]
+    parts = [one(x, axis=tuple(range(x.ndim)), keepdims=False) for x in xs]
+    return np.array(np.hypot.reduce(parts, dtype=np.float64), xs[0].dtype)
 
 
-sum_of_squares = op.other(
-    "sum_of_squares",
-    "Of all elements of tensors: one pass over each, without memory of its own.",
+total_norm = op.other(
+    "total_norm",
+    "The root of the sum of squares of all elements of tensors: one pass over each.",
     inputs="*xs",
     differentiable=False,
-    forward=squares_by_ops,
-    kernels={"cpu": squares_by_dots},
+    forward=norm_of_norms,
+    kernels={"cpu": by_kernels},
 )

@@ -64,6 +64,22 @@ def moments_rule(g_mean, g_var, x, mean, axis):
     return (g_mean + 2 * g_var * (x - mean)) / length(x.shape, axis)
 
 
+def deviation_rule(g_mean, g_std, x, mean, std, axis):
+    """Where the deviation is 0 its gradient is 0."""
+    flat = equal(std, 0)
+    slope = where(flat, 0, g_std) * ((x - mean) / where(flat, 1, std))
+    return (g_mean + slope) / length(x.shape, axis)
+
+
+def norm_rule(g, x, out, axis: Shape):
+    """Where the norm is 0 its gradient is 0."""
+    zero = equal(out, 0)
+    g, size = (
+        spread(z, axis=axis, shape=x.shape) for z in (where(zero, 0, g), where(zero, 1, out))
+    )
+    return g * (x / size)
+
+
 def moments_shape(x_shape: Shape, axis: Shape) -> tuple[Shape, Shape]:
     shape = reduced_shape(x_shape, axis, True)
     return shape, shape
@@ -146,6 +162,12 @@ argmin = op.reduction(
     shape=lambda x_shape, axis, keepdims: reduced_shape(x_shape, (axis,), keepdims),
     differentiable=False,
 )
+norm = op.reduction(
+    "norm",
+    "The root of the sum of squares over axes, also where squares leave the range.",
+    attrs="axis keepdims",
+    x=norm_rule,
+)
 moments = op.other(
     "moments",
     "Mean and variance over axes that are kept as ones.",
@@ -154,6 +176,15 @@ moments = op.other(
     shape=moments_shape,
     batch="leading",
     x=moments_rule,
+)
+deviation = op.other(
+    "deviation",
+    "Mean and standard deviation, also where the variance leaves the range; see `moments`.",
+    outputs="mean std",
+    attrs="axis",
+    shape=moments_shape,
+    batch="leading",
+    x=deviation_rule,
 )
 cumulative_sum = op.other(
     "cumulative_sum",

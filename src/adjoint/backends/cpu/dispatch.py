@@ -26,7 +26,8 @@ MODULES = (
     (
         "fast.reductions",
         LEAST,
-        "sum max min prod logsumexp softmax log_softmax masked_softmax cross_entropy moments",
+        "sum max min prod logsumexp softmax log_softmax masked_softmax cross_entropy moments "
+        "deviation norm",
     ),
     ("fast.normalization", 1 << 12, "standardize scaled_standardize standardize_gradient"),
     ("fast.places", 1 << 12, "index scatter take_along_axis scatter_along_axis"),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .table import kernel, refuse_complex, wide
+from .table import floats_only, kernel, refuse_complex, wide
 
 FEW_LINES = 32  # lines along an axis, up to which each is walked on its own
 
@@ -169,17 +169,53 @@ def recurrence_with_exponents(
 
 
 @kernel
+def norm(x, *, axis, keepdims):
+    floats_only(x)
+    terms = x.astype(np.float64, copy=False)
+    out = np.sqrt(np.add.reduce(np.square(terms), axis=axis, keepdims=keepdims))
+    return within_range(out, x.dtype, lambda: scaled_norm(terms, axis, keepdims))
+
+
+def within_range(out, dtype, scaled):
+    """A root of squares in its own dtype; what is scaled, if squares of float64 left the range."""
+    if dtype == np.float64 and not ((out > 1e-140) & (out < 1e150)).all():
+        out = scaled()
+    return np.asarray(out).astype(dtype, copy=False)
+
+
+def scaled_norm(x, axis, keepdims):
+    """The norm of numbers whose largest is near 1, and their power of two."""
+    power = np.frexp(np.abs(x).max(axis=axis, keepdims=True, initial=0))[1]
+    total = np.add.reduce(np.square(np.ldexp(x, -power)), axis=axis, keepdims=keepdims)
+    return np.ldexp(np.sqrt(total), power.reshape(np.shape(total)))
+
+
+@kernel
 def moments(x, *, axis):
-    """Mean and variance over `axis`, kept as axes of one. Two passes: large offsets are safe."""
-    terms = x.astype(wide(x.dtype), copy=False)
+    """Mean and variance over `axis`, kept as axes of one."""
+    mean, rest, count = centred(x, axis, wide(x.dtype))
+    var = np.add.reduce(np.square(rest, rest), axis=axis, keepdims=True) / count
+    return mean.astype(x.dtype, copy=False), var.astype(x.dtype, copy=False)
+
+
+@kernel
+def deviation(x, *, axis):
+    floats_only(x)
+    mean, rest, count = centred(x, axis, np.float64)
+    std = norm(rest, axis=axis, keepdims=True) / np.sqrt(count)
+    return mean.astype(x.dtype, copy=False), std.astype(x.dtype, copy=False)
+
+
+def centred(x, axis, dtype):
+    """The mean, and x less it, in two passes: large offsets are safe."""
+    terms = x.astype(dtype, copy=False)
     count = np.array(math.prod(x.shape[k] for k in axis), terms.dtype)
     mean = np.add.reduce(terms, axis=axis, keepdims=True) / count
     rest = np.asarray(terms - mean)
     error = np.add.reduce(rest, axis=axis, keepdims=True) / count  # of the rounded mean
     mean += error
     rest -= error
-    var = np.add.reduce(np.square(rest, rest), axis=axis, keepdims=True) / count
-    return mean.astype(x.dtype, copy=False), var.astype(x.dtype, copy=False)
+    return mean, rest, count
 
 
 @kernel

@@ -35,7 +35,7 @@ def positive(axis: Any, rank: int) -> Ints:
 
 
 def without_axes(x: Array, axis: Ints, keepdims: bool) -> Array:
-    """Axes of length 1 are left out, unless they shall stay."""
+    """Leave out axes of length 1, unless keepdims is set."""
     if keepdims:
         return x
     kept = [k for k in range(len(x.shape)) if k not in axis]
@@ -71,6 +71,7 @@ entered("any", lambda dtype: reduction("max", TYPES[dtype], truth=True), True)
 entered("all", lambda dtype: reduction("min", TYPES[dtype], truth=True), True)
 entered("argmax", lambda dtype: rows("argmax", dtype), False)
 entered("argmin", lambda dtype: rows("argmin", dtype), False)
+entered("norm", lambda dtype: rows("scaled_norm", dtype), True)
 
 
 @kernel
@@ -97,6 +98,11 @@ def log_softmax(x, *, axis):
 @kernel
 def moments(x, *, axis):
     return tuple(rows("moments", x.dtype).reduce([x], positive(axis, x.ndim)))
+
+
+@kernel
+def deviation(x, *, axis):
+    return tuple(rows("scaled_deviation", x.dtype).reduce([x], positive(axis, x.ndim)))
 
 
 @kernel

@@ -114,11 +114,14 @@ class Stages:
             known.append(self.reduced(part, whole, known, given, rows, length))
         if self.counts:
             known[self.arrays] = some.gpu.sent(np.arange(length, dtype=np.int32)[None])
-        results = [step.run(known, None, given, None) for step in self.outputs]
-        return [
-            turned_back(result, shape if out.varies else small, order)
-            for result, out in zip(results, self.kernel.outputs, strict=True)
-        ]
+        results = []
+        for step, out in zip(self.outputs, self.kernel.outputs, strict=True):
+            if out.op == "constant":
+                results.append(some.gpu.Array(small, out.type.dtype, None, number=out.detail))
+            else:
+                result = step.run(known, None, given, None)
+                results.append(turned_back(result, shape if out.varies else small, order))
+        return results
 
     def reduced(
         self, part: Step, whole: Launcher, known: list, numbers: list, rows: int, length: int

@@ -17,6 +17,7 @@ from ..jit import compiler, threads
 from ..jit.addresses import HEADER
 from ..jit.memory import empty
 from ..table import KERNELS
+from .rows import inner_products
 
 LEAST = 250_000  # multiplications; below, NumPy's call takes less time than ours
 LEAST_SIDE = 4  # rows and columns: with fewer of them it isn't arithmetic that takes the time
@@ -49,6 +50,8 @@ def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     dtype = x.dtype
     if dtype is not y.dtype or not (dtype is SINGLE or dtype is DOUBLE):
         return np.matmul(x, y)
+    if x.shape[-2] == 1 == y.shape[-1] and x.shape[-1] == y.shape[-2]:
+        return inner_products(x[..., 0, :], y[..., 0])[..., None, None]
     way = plan(x.shape, x.strides, y.shape, y.strides, dtype.char, threads.get_num_threads())
     if way is None or not (x.flags.aligned and y.flags.aligned):
         return np.matmul(x, y)

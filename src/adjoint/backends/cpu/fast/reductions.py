@@ -9,6 +9,7 @@ from ....kernels.language import TYPES, Kernel
 from ....kernels.rows import ROWS
 from ...spaces import Ints
 from ..indexing import along
+from ..reductions import scaled_norm, within_range
 from ..table import KERNELS
 from .rows import RowLauncher, reduced
 
@@ -19,7 +20,7 @@ def launcher(name: str, *dtypes: np.dtype, **static: Any) -> RowLauncher:
 
 
 def without_axes(x: np.ndarray, axis: Ints, keepdims: bool) -> np.ndarray:
-    """Axes of length 1 are left out, unless they shall stay."""
+    """Leave out axes of length 1, unless keepdims is set."""
     if keepdims:
         return x
     return x.reshape([n for k, n in enumerate(x.shape) if k not in axis])
@@ -78,10 +79,26 @@ def cross_entropy(x, target, *, axis):
     return total - (picked - largest)
 
 
+def norm(x, *, axis, keepdims):
+    if x.dtype.kind != "f" or not x.size:
+        return KERNELS["norm"](x, axis=axis, keepdims=keepdims)
+    axes = positive(axis, x.ndim)
+    out = without_axes(reduced("norm", x, axes), axes, keepdims)
+    return within_range(out, x.dtype, lambda: scaled_norm(x, axes, keepdims))
+
+
 def moments(x, *, axis):
     if x.dtype.kind != "f" or not x.size:
         return KERNELS["moments"](x, axis=axis)
     return tuple(launcher("moments", x.dtype).reduce([x], positive(axis, x.ndim)))
+
+
+def deviation(x, *, axis):
+    if x.dtype.kind != "f" or not x.size:
+        return KERNELS["deviation"](x, axis=axis)
+    axes = positive(axis, x.ndim)
+    mean, std = launcher("deviation", x.dtype).reduce([x], axes)
+    return mean, within_range(std, x.dtype, lambda: KERNELS["deviation"](x, axis=axes)[1])
 
 
 FAST = {
@@ -92,4 +109,6 @@ FAST = {
     "masked_softmax": masked_softmax,
     "cross_entropy": cross_entropy,
     "moments": moments,
+    "deviation": deviation,
+    "norm": norm,
 }

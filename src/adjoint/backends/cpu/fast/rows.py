@@ -16,6 +16,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ....kernels.language import F64, TYPES, Kernel, Type, convert, element, reduce
 from ....kernels.llvm import Layout, stashed
+from ....kernels.rows import dot, norm
 from ...spaces import Axes, Ints, axis_order, merged, steps_in
 from .maps import CHUNK, LINE, STREAMED, Launcher, Plan, layout_key, steps_of_outputs
 
@@ -184,6 +185,8 @@ def along_row(steps: Sequence[int], axis: Ints) -> list[int]:
 @functools.cache
 def reduction(how: str, source: Type, target: Type) -> RowLauncher:
     """A launcher that reduces elements of one type to another."""
+    if how == "norm":
+        return RowLauncher(Kernel(norm(source, target)))
     wide = target if target.bits > source.bits else source
     return RowLauncher(Kernel((convert(reduce(how, element(0, source), wide), target),)))
 
@@ -191,7 +194,7 @@ def reduction(how: str, source: Type, target: Type) -> RowLauncher:
 def reduced(how: str, x: np.ndarray, axis: Ints) -> np.ndarray:
     """x reduced over axes, which stay as ones."""
     type = TYPES[x.dtype]
-    wide = F64 if type.kind == "f" and how in ("sum", "prod") else type
+    wide = F64 if type.kind == "f" and how in ("sum", "prod", "norm") else type
     length = math.prod(x.shape[k] for k in axis)
     if length < 16 * CHUNK or x.size // length >= 64 * WIDE:
         return reduction(how, type, type).reduce([x], axis)[0]
@@ -220,3 +223,31 @@ def in_parts(how: str, x: np.ndarray, axis: Ints, type: Type, wide: Type) -> np.
         end = (slice(None),) * first + (slice(count * step, None),)
         launcher.reduce([x[end]], axis, outputs=[parts[count]])
     return reduction(how, wide, type).reduce([parts], (0,))[0][0]
+
+
+# Inner products.
+
+
+@functools.cache
+def inner(source: Type, target: Type) -> RowLauncher:
+    return RowLauncher(Kernel(dot(source, target)))
+
+
+def inner_products(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Sums of products along the last axis; long ones in parts, as other reductions."""
+    type, last = TYPES[x.dtype], x.ndim - 1
+    length, count = x.shape[-1], x.shape[-1] // CHUNK
+    if length < 16 * CHUNK:
+        return inner(type, type).reduce([x, y], (last,))[0][..., 0]
+    shape = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+    whole, end = (slice(count * CHUNK), slice(count * CHUNK, None))
+    parts = [
+        inner(type, F64).reduce([a.reshape(*a.shape[:-1], -1, size) for a in pair], (last + 1,))[0]
+        for pair, size in (
+            ([x[..., whole], y[..., whole]], CHUNK),
+            ([x[..., end], y[..., end]], length - count * CHUNK),
+        )
+        if size
+    ]
+    sums = np.concatenate([np.broadcast_to(p[..., 0], (*shape, p.shape[-2])) for p in parts], -1)
+    return reduction("sum", F64, type).reduce([sums], (last,))[0][..., 0]
