@@ -376,8 +376,10 @@ def is_complex(question: Call) -> bool:
 
 
 # sign(inf + 0j) is 1 as in NumPy, not NaN; reciprocal(0j) is that of 1 / 0j: the standard leaves
-# both open. Their values elsewhere are in test_complex_sign_and_reciprocal.
+# both open. Their values elsewhere are in test_complex_sign_and_reciprocal. log1p of small complex
+# numbers has the digits that the oracle loses: test_complex_special_cases.
 EXPLAINED: dict[str, Callable[[Call], bool]] = {
+    "log1p": is_complex,
     "sign": is_complex,
     "reciprocal": is_complex,
 }
@@ -534,8 +536,11 @@ def test_unary(strict: Any, name: str) -> None:
 
 
 def unary_calls(name: str) -> Iterator[Call]:
+    """Complex numbers are finite: what the oracle has for others depends on the C library. Theirs
+    are in test_complex_special_cases."""
     for dtype in DTYPES:
         x = specials(dtype)
+        x = x[np.isfinite(x)] if dtype in COMPLEX else x
         yield call(name, x)
         yield from (call(name, x[k : k + 1].reshape(())) for k in (0, x.size - 1))
         yield call(name, np.resize(x, (3, 4)).T)
