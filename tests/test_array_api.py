@@ -376,8 +376,10 @@ def is_complex(question: Call) -> bool:
 
 
 # sign(inf + 0j) is 1 as in NumPy, not NaN; reciprocal(0j) is that of 1 / 0j: the standard leaves
-# both open. Their values elsewhere are in test_complex_sign_and_reciprocal.
+# both open. Their values elsewhere are in test_complex_sign_and_reciprocal. log1p of small complex
+# numbers has the digits that the oracle loses: test_complex_special_cases.
 EXPLAINED: dict[str, Callable[[Call], bool]] = {
+    "log1p": is_complex,
     "sign": is_complex,
     "reciprocal": is_complex,
 }
@@ -534,8 +536,11 @@ def test_unary(strict: Any, name: str) -> None:
 
 
 def unary_calls(name: str) -> Iterator[Call]:
+    """Complex numbers are finite: what the oracle has for others depends on the C library. Theirs
+    are in test_complex_special_cases."""
     for dtype in DTYPES:
         x = specials(dtype)
+        x = x[np.isfinite(x)] if dtype in COMPLEX else x
         yield call(name, x)
         yield from (call(name, x[k : k + 1].reshape(())) for k in (0, x.size - 1))
         yield call(name, np.resize(x, (3, 4)).T)
@@ -1596,7 +1601,7 @@ def test_inspection_types_and_contents() -> None:
     assert info.capabilities() == {
         "boolean indexing": True,
         "data-dependent shapes": True,
-        "max dimensions": 64,
+        "max dimensions": 32,
     }
     assert isinstance(info.devices(), tuple)
     assert "cpu" in info.devices()
@@ -1610,11 +1615,30 @@ def test_inspection_types_and_contents() -> None:
     }
 
 
-def test_max_dimensions_is_true() -> None:
+DEVICES = ["cpu", pytest.param("webgpu", marks=pytest.mark.webgpu)]
+OF_MOST_DIMENSIONS: list[Callable] = [
+    lambda x, y: ad.where(x > y, x + y, 2),
+    lambda x, y: x[x > 0],
+    lambda x, y: ad.sort(x),
+    lambda x, y: ad.take_along_axis(x, ad.argsort(x)),
+    lambda x, y: ad.tile(x, (2,) + (1,) * (x.ndim - 1)),
+    lambda x, y: ad.repeat(x, 2, axis=0),
+    lambda x, y: ad.sum(ad.permute_dims(x, range(x.ndim)[::-1]), axis=0),
+    lambda x, y: ad.matmul(x, ad.matrix_transpose(x)),
+    lambda x, y: ad.concat([x, x], axis=-1),
+    lambda x, y: ad.cumulative_sum(x, axis=-1),
+    lambda x, y: ad.grad(lambda x: ad.sum(x * y))(x),
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", OF_MOST_DIMENSIONS)
+def test_functions_of_the_most_dimensions(function: Callable, device: str) -> None:
     most = ad.__array_namespace_info__().capabilities()["max dimensions"]
-    assert ad.ones((1,) * most).ndim == most
-    with pytest.raises((ValueError, RuntimeError)):
-        ad.ones((1,) * (most + 1))
+    assert most is not None
+    x = ad.ones((1,) * (most - 1) + (3,), device=device)
+    y = ad.ones((2,) + (1,) * (most - 1), device=device)
+    function(x, y).numpy()
 
 
 @pytest.mark.parametrize("kind", [None, *KINDS, ("bool", "integral"), ("real floating",), ()])
@@ -1629,14 +1653,84 @@ def test_dtypes_of_an_unknown_kind() -> None:
         ad.__array_namespace_info__().dtypes(kind="real")
 
 
-def test_default_dtypes_follow_the_setting() -> None:
-    ad.set_default_dtype(ad.float64)
-    try:
-        defaults = ad.__array_namespace_info__().default_dtypes()
-        assert defaults["real floating"] == ad.float64
-        assert defaults["complex floating"] == ad.complex128
-    finally:
-        ad.set_default_dtype(ad.float32)
+@pytest.fixture(params=["float16", "float32", "float64"])
+def default_float(request: pytest.FixtureRequest) -> Iterator[str]:
+    before = ad.get_default_dtype()
+    ad.set_default_dtype(request.param)
+    yield request.param
+    ad.set_default_dtype(before)
+
+
+# Of each kind, functions of a device that leave the dtype to adjoint.
+BY_DEFAULT: dict[str, list[Callable]] = {
+    "real floating": [
+        lambda device: ad.zeros(3, device=device),
+        lambda device: ad.eye(3, device=device),
+        lambda device: ad.linspace(0, 1, 3, device=device),
+        lambda device: ad.asarray([1.0], device=device),
+        lambda device: ad.arange(3.0, device=device),
+        lambda device: ad.full(3, 1.0, device=device),
+        lambda device: ad.fft.fftfreq(3, device=device),
+        lambda device: ad.random.normal((3,), device=device),
+        lambda device: ad.asarray([1], device=device) / 2,
+    ],
+    "complex floating": [
+        lambda device: ad.asarray([1j], device=device),
+        lambda device: ad.full(3, 1j, device=device),
+        lambda device: ad.ones(3, device=device) * 1j,
+    ],
+    "integral": [
+        lambda device: ad.asarray([1], device=device),
+        lambda device: ad.arange(3, device=device),
+        lambda device: ad.full(3, 1, device=device),
+        lambda device: ad.sum(ad.asarray([True], device=device)),
+    ],
+    "indexing": [
+        lambda device: ad.argmax(ad.arange(3, device=device)),
+        lambda device: ad.argsort(ad.arange(3, device=device)),
+        lambda device: ad.nonzero(ad.arange(3, device=device))[0],
+        lambda device: ad.count_nonzero(ad.arange(3, device=device)),
+        lambda device: ad.unique_counts(ad.arange(3, device=device)).counts,
+        lambda device: ad.unique_inverse(ad.arange(3, device=device)).inverse_indices,
+        lambda device: ad.searchsorted(*[ad.arange(3, device=device)] * 2),
+    ],
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", BY_DEFAULT)
+def test_default_dtypes_are_what_functions_give(default_float: str, kind: str, device: str) -> None:
+    """And where there is no entry, they refuse."""
+    defaults = ad.__array_namespace_info__().default_dtypes(device=device)
+    for function in BY_DEFAULT[kind]:
+        if kind in defaults:
+            assert function(device).dtype is defaults[kind]
+        else:
+            with pytest.raises(ad.AdjointError, match=f"{device} has no"):
+                function(device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_dtypes_are_those_that_tensors_can_have(device: str) -> None:
+    there = ad.__array_namespace_info__().dtypes(device=device)
+    for name in DTYPES:
+        if name in there:
+            assert ad.zeros(3, dtype=there[name], device=device).dtype is there[name]
+        else:
+            with pytest.raises(ad.AdjointError, match=f"{device} has no {name}"):
+                ad.zeros(3, dtype=name, device=device)
+
+
+def test_every_device_can_be_named() -> None:
+    for device in ad.__array_namespace_info__().devices():
+        assert ad.zeros(3, device=device).device == device
+
+
+@pytest.mark.parametrize("device", ["cuda", 3])
+@pytest.mark.parametrize("name", ["dtypes", "default_dtypes"])
+def test_inspection_of_an_unknown_device(name: str, device: Any) -> None:
+    with pytest.raises(ad.AdjointError, match=f"there is no device {device!r}"):
+        getattr(ad.__array_namespace_info__(), name)(device=device)
 
 
 # Exchange

@@ -50,6 +50,7 @@ def unary(op: Op) -> Callable[[Any], Tensor]:
     op.arity = 1
     kernels, plan = op.kernels, None
     keeps_dtype, differentiable = op.dtype is None, op.differentiable
+    keeps_shape = op.kind == "elementwise"
 
     def call(x, /):
         nonlocal plan
@@ -64,8 +65,7 @@ def unary(op: Op) -> Callable[[Any], Tensor]:
                 return coerced(op, x)
         except NOT_FAST:
             return coerced(op, x)
-        shape = out.shape
-        if not shape:
+        if type(out) is not type(data):  # cheaper than asking for the shape
             out = as_array(out)
         result = new_tensor(Tensor)
         result.raw = out
@@ -80,7 +80,7 @@ def unary(op: Op) -> Callable[[Any], Tensor]:
         recorded.parents = node
         recorded.saved = plan.pick_raw(data, out)
         recorded.order = next_order()
-        recorded.shape = node.shape if shape == node.shape else shape  # fewer tuples to keep
+        recorded.shape = node.shape if keeps_shape else out.shape
         recorded.dtype = dtype
         recorded.extra = None
         result.node = recorded

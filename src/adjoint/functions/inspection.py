@@ -1,12 +1,15 @@
 """What the array API's inspection functions tell: the namespace, its dtypes and devices."""
 
 import sys
+from collections.abc import Collection
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from .. import backends
 from .._dtypes import ALL, FROM_NUMPY, as_numpy
-from .._errors import ArgumentError, DeviceError
+from .._errors import ArgumentError
 from .._tensor import Tensor
 from .dtypes import isdtype
 
@@ -31,7 +34,8 @@ class NamespaceInfo:
         >>> ad.__array_namespace_info__().capabilities()["boolean indexing"]
         True
         """
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+        # Tensors have 64 at most, but NumPy broadcasts and sorts no more than 32.
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 32}
 
     def default_device(self) -> str:
         """Where tensors are made if no device is named."""
@@ -44,14 +48,18 @@ class NamespaceInfo:
         return tuple(device.name for device in devices() if device.usable)
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, Any]:
-        """The dtypes of Python numbers, and of indices."""
-        there = known_device(device)
-        integer = FROM_NUMPY[backends.widest(there, "i")]
-        kinds = {"real floating": float, "complex floating": complex}
-        if backends.widest(there, "f") != backends.WIDEST["f"]:
-            del kinds["complex floating"]  # which are twice as wide
-        dtypes = {kind: FROM_NUMPY[as_numpy(number)] for kind, number in kinds.items()}
-        return {**dtypes, "integral": integer, "indexing": integer}
+        """The dtypes of Python numbers, and of indices, on a device.
+
+        A kind has no entry where creation functions refuse it: the device has no such dtype.
+
+        >>> ad.__array_namespace_info__().default_dtypes()["indexing"]
+        adjoint.int64
+        """
+        device = device or backends.Default.device
+        known, integer = dtypes_of(device), backends.widest(device, "i")
+        numbers = {"real floating": as_numpy(float), "complex floating": as_numpy(complex)}
+        dtypes = {**numbers, "integral": integer, "indexing": integer}
+        return {kind: FROM_NUMPY[raw] for kind, raw in dtypes.items() if raw in known}
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, Any]:
         """The standard's dtypes that a device has, of a kind; adjoint also has float16.
@@ -59,19 +67,15 @@ class NamespaceInfo:
         >>> ad.__array_namespace_info__().dtypes(kind="real floating")
         {'float32': adjoint.float32, 'float64': adjoint.float64}
         """
-        there: Any = backends.backend(known_device(device))
-        known = there.gpu.dtypes if hasattr(there, "gpu") else FROM_NUMPY
+        known = dtypes_of(device or backends.Default.device)
         standard = [d for d in ALL if d.name != "float16" and d.dtype in known]
         return {d.name: d for d in standard if kind is None or isdtype(d, kind)}
 
 
-def known_device(device: str | None) -> str:
-    """A device's name; the default one's, if none is given."""
-    device = device or backends.Default.device
-    if device.partition(":")[0] not in backends.MODULES:
-        known = ", ".join(backends.MODULES)
-        raise DeviceError(f"there is no device {device!r}; devices are {known}")
-    return device
+def dtypes_of(device: str) -> Collection[np.dtype]:
+    """The dtypes that a device has."""
+    there: Any = backends.backend(device)
+    return there.gpu.dtypes if hasattr(there, "gpu") else FROM_NUMPY
 
 
 def set_default_device(device: str) -> None:

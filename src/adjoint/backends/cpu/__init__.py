@@ -19,10 +19,10 @@ from .dispatch import LEAST as LEAST
 from .reductions import magnitudes
 from .table import KERNELS as NUMPY
 
-# Modules that enter their functions into KERNELS.
+# Modules that enter their functions into the tables.
 SOURCES = (
-    "contractions creation elementwise erf expm factorizations fourier gamma indexing losses "
-    "movement normalization reductions solving sorting threefry triangles windows"
+    "complex contractions creation elementwise erf expm factorizations fourier gamma indexing "
+    "losses movement normalization reductions solving sorting threefry triangles windows"
 )
 for source in SOURCES.split():
     importlib.import_module(f".{source}", __name__)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .jit import available
+from .table import COMPLEX
 
 # Elements of a result. All elementwise ops and rules have the same limit, so that it doesn't matter
 # in how many steps something is computed: NumPy's exp differs from ours in the last bit. (Ops of
@@ -19,6 +20,8 @@ LEAST = 1 << 14
 LEAST_FACTORS = 6000  # of both factors of a matrix product
 
 LEAST_BITS = 1 << 12  # random words
+
+COMPLEX_DTYPES = frozenset({np.dtype(np.complex64), np.dtype(np.complex128)})
 
 # Modules of kernels that are written by hand or have several passes: their ops, and the size up to
 # which none of them gains anything. They look closer themselves.
@@ -75,13 +78,20 @@ def computed_into(x: Any, name: str, y: Any, **attrs: Any) -> bool:
 def unary(name: str, small: Callable) -> Callable:
     maps: dict[Any, Callable] = {}
 
-    def call(x):
-        if x.size < LEAST:
-            return small(x)
+    def large(x):
         dtype = x.dtype
         if dtype not in maps:
             maps[dtype] = mapped(name, small, dtype)
         return maps[dtype]([x])[0]
+
+    if name not in COMPLEX:
+        return lambda x: small(x) if x.size < LEAST else large(x)
+    special = COMPLEX[name]
+
+    def call(x):
+        if x.dtype in COMPLEX_DTYPES:
+            return special(as_array(x))
+        return small(x) if x.size < LEAST else large(x)
 
     return call
 

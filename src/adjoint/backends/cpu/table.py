@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 KERNELS: dict[str, Callable] = {}
+COMPLEX: dict[str, Callable] = {}  # the same for complex arrays, where that is another function
 
 
 def kernel(function: Callable) -> Callable:
