@@ -59,8 +59,8 @@ def recurrences(device, a: np.ndarray, b: np.ndarray, **attrs):
     """The device's and NumPy's; those with exponents have the same values."""
     (found,), (wanted,) = computed(device, "recurrence", a, b, **attrs)
     scaled = computed(device, "scaled_recurrence", a, b, np.zeros_like(b), **attrs)
-    for (out, exponent), expected in zip(scaled, (found, wanted), strict=True):
-        out = np.ldexp(out, exponent.astype("i4"))
+    for results, expected in zip(scaled, (found, wanted), strict=True):
+        out = np.ldexp(results[0], results[1].astype("i4"))
         np.testing.assert_allclose(out, expected, rtol=1e-5, atol=2e-6)
     return found, wanted
 
