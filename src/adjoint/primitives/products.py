@@ -39,7 +39,7 @@ def plain_others(x, axis: int):
 
 
 def scaled_others(x, axis: int):
-    level = magnitudes(x, axis, reverse=False)
+    level = levels(x, axis, reverse=False)
     change = level - shifted(level, axis, 1, 0)
     total = slice_(level, index=at_axis(axis, slice(-1, None)))
     return scale(plain_others(scale(x, -change), axis), total - change)
@@ -60,7 +60,7 @@ def plain_tails(x, axis: int, g, reverse: bool):
 
 def scaled_tails(x, axis: int, g, reverse: bool):
     by = -1 if reverse else 1
-    level = magnitudes(x, axis, reverse)
+    level = levels(x, axis, reverse)
     earlier = shifted(level, axis, by, 0)
     near_one = scale(x, earlier - level)
     before = shifted(cumulative_prod(near_one, axis=axis, reverse=reverse), axis, by, 1)
@@ -76,7 +76,7 @@ def of_any_range(scaled, plain, x, axis: int, *more):
     that is too small for a float mostly isn't. Each function gets ones for the other's lines.
     """
     most = EXPONENTS[x.raw.dtype.itemsize]
-    if not x.shape[axis] or x.shape[axis] * exponent_bound(x.raw) < most:
+    if not x.shape[axis] or 2 * x.shape[axis] * exponent_bound(x.raw) < most:
         return plain(x, axis, *more)
     if not x.requires_grad:
         return scaled(x, axis, *more)
@@ -96,7 +96,7 @@ def leaves_range(x, axis: int, most: float):
     return logical_and(far, logical_and(rises, falls))
 
 
-def magnitudes(x, axis: int, reverse: bool):
+def levels(x, axis: int, reverse: bool):
     """Exponents of the running product, zeros left out, rounded towards 0."""
     return trunc(cumulative_sum(exponents(x), axis=axis, reverse=reverse))
 
