@@ -15,17 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import needs_kernels
 from numpy._core.multiarray import get_handler_name
 
 import adjoint as ad
 from adjoint.backends import cpu
-from adjoint.backends.cpu.jit import allocator, compiler, handler, memory
+from adjoint.backends.cpu.jit import allocator, compiler, handler, memory, obstacle
 
-pytestmark = [
-    needs_kernels,
-    pytest.mark.skipif(not handler.supported(), reason="there is no pool here"),
-]
+if obstacle() is not None or not handler.supported():
+    pytest.skip("there is no pool here", allow_module_level=True)
 
 F4 = np.dtype("f4")
 KIB, MIB = 1 << 10, 1 << 20
