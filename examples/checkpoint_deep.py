@@ -30,7 +30,10 @@ class Block(nn.Module):
 
 
 class Cost(NamedTuple):
-    """What a forward and backward pass took, and the gradients that it gave."""
+    """What a forward and backward pass took, and the gradients that it gave.
+
+    The peak is 0 where memory isn't adjoint's own: on Windows, and without llvmlite.
+    """
 
     kept: int
     peak: int
@@ -91,8 +94,9 @@ def print_table(costs: dict[str, Cost], plain: Cost) -> None:
     for name, found in costs.items():
         pairs = zip(found.grads, plain.grads, strict=True)
         same = all(np.array_equal(a, b) for a, b in pairs)
+        peak = f"{found.peak / 1e6:.1f} MB" if found.peak else "unknown"
         print(
-            f"{name:16}{found.kept / 1e6:7.1f} MB{found.peak / 1e6:7.1f} MB{found.seconds:7.2f} s  "
+            f"{name:16}{found.kept / 1e6:7.1f} MB{peak:>10}{found.seconds:7.2f} s  "
             f"{'same' if same else 'DIFFERENT'}"
         )
 

@@ -2,6 +2,8 @@
 
 import functools
 import os
+import signal
+from collections.abc import Iterator
 
 import pytest
 import swiftshader as driver
@@ -13,6 +15,17 @@ from adjoint._devices import devices
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     adjoint.random.seed(0)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, here and in processes that are started meanwhile.
+
+    Where tests run in the background of a script it is ignored, and children inherit that.
+    """
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
 
 
 @functools.cache

@@ -1,52 +1,27 @@
-"""Functions of a wider type than those that are compared with them, and the errors of these."""
+"""Functions with more digits than those that are compared with them.
 
+Those of float32 and less are compared with float64, those of float64 with precise numbers.
+"""
+
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from precise import mp
 
 Array = np.ndarray[Any, Any]
 
 
-def normal_tail(a: Array) -> Array:
-    """The probability that a normal variable is more than a, for a >= 0."""
-    near, far = np.minimum(a, 2), np.maximum(a, 2)
-    density = np.exp(-a * a / 2) / np.sqrt(2 * pi(a))
-    return np.where(a < 2, a.dtype.type(0.5) - density * series(near), density * fraction(far))
+# In float64, for whole arrays.
 
-
-def pi(like: Array) -> Any:
-    return like.dtype.type(4) * np.arctan(like.dtype.type(1))
-
-
-def series(a: Array) -> Array:
-    """a + a**3 / 3 + a**5 / (3 * 5) + ...: what lies between 0 and a, over the density."""
-    term = out = a
-    for k in range(3, 80, 2):
-        term = term * a * a / k
-        out = out + term
-    return out
-
-
-def fraction(a: Array) -> Array:
-    """1 / (a + 1 / (a + 2 / (a + 3 / ...))): the tail over the density."""
-    out = a
-    for k in range(300, 0, -1):
-        out = a + k / out
-    return 1 / out
+erf = np.vectorize(math.erf, otypes=[np.float64])
+erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def gelu(x: Array) -> Array:
-    less = np.abs(np.where(np.isinf(x), 0, x)) * normal_tail(np.abs(np.where(np.isinf(x), 0, x)))
-    return np.where(x < 0, -less, x - less)
-
-
-def erf(x: Array) -> Array:
-    """Of small x by the series: 1 minus the tail has lost digits."""
-    a = np.minimum(np.abs(x), 30) * np.sqrt(x.dtype.type(2))
-    small = np.minimum(a, 2)
-    near = 2 * np.exp(-small * small / 2) / np.sqrt(2 * pi(x)) * series(small)
-    return np.copysign(np.where(a < 2, near, 1 - 2 * normal_tail(a)), x)
+    """By the tail of the normal distribution, which keeps its digits where it is small."""
+    return np.where(x == -np.inf, -0.0, x * (erfc(-x / math.sqrt(2)) / 2))
 
 
 def sigmoid(x: Array) -> Array:
@@ -55,13 +30,12 @@ def sigmoid(x: Array) -> Array:
 
 
 def silu(x: Array) -> Array:
-    return np.where(x == -np.inf, -0.0, x * sigmoid(np.maximum(x, -20000)))
+    return np.where(x == -np.inf, -0.0, x * sigmoid(x))
 
 
 def gelu_tanh(x: Array) -> Array:
-    third = x.dtype.type(44715) / 1000000
     y = np.clip(x, -40, 40)
-    u = 2 * np.sqrt(2 / pi(x)) * (y + third * y * y * y)
+    u = math.sqrt(8 / math.pi) * (y + 0.044715 * y * y * y)
     return np.where(x == -np.inf, -0.0, x * sigmoid(u))
 
 
@@ -98,20 +72,29 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def ulps(out: Array, wide: Array, size: Array | None = None) -> Array:
-    """The error of each element, in units of the last digit of the right result, or of `size`.
-
-    Infinite where only one of the two is NaN or overflows, or where zeros have different signs, if
-    the error isn't that of a `size`.
-    """
-    info = np.finfo(out.dtype)
+def largest_term(x: Array, y: Array) -> Array:
+    """The largest of what logaddexp adds, max(x, y) and at most log(2), and of their sum."""
     with np.errstate(all="ignore"):
-        right = wide.astype(out.dtype)
-        _, exponent = np.frexp(np.abs(wide if size is None else size))
-        exponent = np.where(np.isfinite(wide), np.maximum(exponent - 1, info.minexp), 0)
-        error = np.abs(out - wide) / np.ldexp(wide.dtype.type(1), exponent - info.nmant)
-        same = (out == right) & ((out != 0) | (np.signbit(out) == np.signbit(right)))
-        lost_sign = (out == 0) & (right == 0) & ~same & (size is None)
-        wrong = np.isnan(error) | lost_sign | np.isinf(out)
-    error = np.where(wrong, np.inf, error)
-    return np.where(np.isinf(out) & same | np.isnan(out) & np.isnan(wide), 0, error)
+        term = np.maximum(np.abs(np.maximum(x, y)), np.log1p(np.exp(-np.abs(x - y))))
+        return np.maximum(term, np.abs(np.logaddexp(x, y)))
+
+
+# Of precise numbers, one or two.
+
+PRECISE: dict[str, Callable] = {
+    **{name: getattr(mp, name) for name in {*UNARY, *BINARY} if hasattr(mp, name)},
+    "log2": lambda x: mp.log(x, 2),
+    "sigmoid": lambda x: 1 / (1 + mp.exp(-x)),
+    "silu": lambda x: x / (1 + mp.exp(-x)),
+    "gelu": lambda x: x * mp.erfc(min(-x / mp.sqrt(2), 100)) / 2,  # of more there's no exponent
+    "gelu_tanh": lambda x: x / (1 + mp.exp(-mp.sqrt(8 / mp.pi) * cubic(x))),
+    "pow": mp.power,
+    "logaddexp": lambda x, y: max(x, y) + mp.log1p(mp.exp(-abs(x - y))),
+    "add_scaled": lambda x, y, alpha: x + alpha * y,
+    "leaky_relu": lambda x, negative_slope: x if x > 0 else x * negative_slope,
+    "elu": lambda x, alpha: x if x > 0 else alpha * mp.expm1(x),
+}
+
+
+def cubic(x: Any) -> Any:
+    return x + x**3 * 44715 / 1000000

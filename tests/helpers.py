@@ -5,8 +5,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 
 import adjoint as ad
+from adjoint.backends.cpu import jit
+
+needs_kernels = pytest.mark.skipif(
+    jit.obstacle() is not None, reason="kernels can't be compiled here"
+)
 
 
 def leaf(values: Any, dtype: Any = np.float64) -> ad.Tensor:

@@ -57,12 +57,6 @@ def kernel_free(name: str, *arrays: np.ndarray, **attrs: Any) -> Any:
         return NUMPY[name](*arrays, **attrs)
 
 
-def ulps(out: np.ndarray, exact: np.ndarray) -> float:
-    """The largest error, in units of the last place of the exact result."""
-    unit = np.spacing(np.abs(exact).astype(out.dtype)).astype(exact.dtype)
-    return float(np.max(np.abs(out - exact) / unit, initial=0))
-
-
 def check_same(results: list[np.ndarray], expected: list[np.ndarray]) -> None:
     """The same bits, but for those of NaNs."""
     for out, right in zip(results, expected, strict=True):

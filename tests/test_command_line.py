@@ -190,6 +190,7 @@ runpy.run_module("adjoint", run_name="__main__")
 """
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_while_commands_are_imported_is_a_line_too() -> None:
     """That takes half of the start. Before it Python runs no code of the command line."""
     done = subprocess.run(

@@ -566,6 +566,7 @@ def test_the_interpreter_ends_while_workers_are_busy() -> None:
     assert (out.returncode, out.stdout, out.stderr) == (0, "end\n", "")
 
 
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_an_interrupt_ends_waiting_and_the_workers() -> None:
     code = PROGRAM.format(seconds=0.01) + (

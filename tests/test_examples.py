@@ -177,11 +177,13 @@ def test_adjoint_method_approaches_backpropagation_with_the_fourth_power_of_the_
 
 def test_checkpoints_need_less_memory_and_give_the_same_gradients(tmp_path: Path) -> None:
     out = printed("checkpoint_deep.py", "--quick", folder=tmp_path)
-    row = r" +([\d.]+) MB +([\d.]+) MB +[\d.]+ s +same\n"
-    kept8, peak8, kept2, peak2, kept, peak = numbers(
-        f"8 checkpoints{row}2 checkpoints{row}none{row}", out
-    )
+    table = "8 checkpoints{row}2 checkpoints{row}none{row}"
+    kept8, kept2, kept = numbers(table.format(row=r" +([\d.]+) MB.* same\n"), out)
     assert kept8 < kept / 10 and kept2 < kept8
+    if ad.memory_stats()["limit"] == 0:  # there is no pool
+        assert out.count("unknown") == 3
+        return
+    peak8, peak2, peak = numbers(table.format(row=r".* MB +([\d.]+) MB.* same\n"), out)
     assert peak8 < peak2 < peak and peak8 < peak / 2
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import kernel_calls
 import numpy as np
 import pytest
-from helpers import leaf
+from helpers import leaf, needs_kernels
 from kernel_cases import LARGE, as_list, normal
 
 import adjoint as ad
@@ -18,7 +18,7 @@ from adjoint.backends.cpu import NUMPY
 from adjoint.backends.cpu.fast import elementwise, normalization, reductions
 from adjoint.backends.cpu.fast.maps import CHUNK
 
-pytest.importorskip("llvmlite")
+pytestmark = needs_kernels
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import leaf, values
+from helpers import leaf, needs_kernels, values
 from kernel_cases import LARGE, as_list, as_tuple, check_same, normal
 from samples import OPS, TABLE, Sample
 
@@ -16,7 +16,7 @@ from adjoint import _pending, _reverse
 from adjoint._pending import from_rule, from_sum
 from adjoint.backends.cpu.fast import maps
 
-pytest.importorskip("llvmlite")
+pytestmark = needs_kernels
 
 # Ops whose rules are expressions without being one kernel, and why.
 WITHOUT_FUSED_RULES = {

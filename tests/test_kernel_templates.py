@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import needs_kernels
 
 from adjoint.backends.cpu import KERNELS as TABLE
 from adjoint.backends.cpu import indexing, reductions, threefry, windows
@@ -18,7 +19,7 @@ from adjoint.backends.cpu.fast import running as fast_running
 from adjoint.backends.cpu.fast import threefry as fast_threefry
 from adjoint.backends.cpu.jit import threads
 
-pytest.importorskip("llvmlite")
+pytestmark = needs_kernels
 
 MODULES: tuple[Any, ...] = (fast_places, fast_pooling, fast_running, fast_threefry)
 LOWERED = {

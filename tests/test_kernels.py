@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from function_references import PRECISE, largest_term
+from helpers import needs_kernels
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_cases import (
@@ -24,9 +26,9 @@ from kernel_cases import (
     numbers,
     operands,
     special_values,
-    ulps,
 )
 from kernel_programs import evaluated, inputs, maps, row_programs
+from precise import Truth, ulps
 from samples import OPS, TABLE
 
 import adjoint as ad
@@ -38,7 +40,7 @@ from adjoint.kernels import language, rows
 from adjoint.kernels.language import F32, F64, TYPES, Kernel, constant, element, reduce
 from adjoint.kernels.ops import Unsupported, describe
 
-pytest.importorskip("llvmlite")
+pytestmark = needs_kernels
 
 ELEMENTWISE = sorted(name for name, op in OPS.items() if op.kind == "elementwise")
 
@@ -81,32 +83,10 @@ def test_elementwise_ops_have_kernels_for_floats(name: str) -> None:
 # Accuracy.
 
 
-def erf(x: np.ndarray) -> np.ndarray:
-    """A series whose terms have one sign: nothing cancels."""
-    far = np.abs(x) >= 7
-    x = np.where(far, np.sign(x), x)
-    term = total = 2 / np.sqrt(np.longdouble(np.pi)) * x * np.exp(-x * x)
-    for n in range(1, 300):
-        term = term * (2 * x * x / (2 * n + 1))
-        total = total + term
-    return np.where(far, x, total)
-
-
-def cubic(x: np.ndarray) -> np.ndarray:
-    return np.sqrt(2 / np.longdouble(np.pi)) * (x + 0.044715 * x**3)
-
-
-REFERENCES: dict[str, Callable] = {
-    "erf": erf,
-    "gelu": lambda x: np.maximum(x, -40) * (1 + erf(x * np.sqrt(np.longdouble(0.5)))) / 2,
-    "silu": lambda x: np.maximum(x, -12_000) * NUMPY["sigmoid"](x),
-    "gelu_tanh": lambda x: np.maximum(x, -40) * ((1 + np.tanh(cubic(x))) / 2),
-    "add_scaled": lambda x, y, alpha: x + alpha * y,
-}
-
-
 # NumPy's maximum of -0 and 0 is the one or the other.
 ZEROS_OF_ANY_SIGN = ("maximum", "minimum", "relu", "clip", "elu")
+# Units of the last digit that results in float32 and float64 may be off, where it isn't one.
+LIMITS = {"erf": 1.5, "sigmoid": 1.5, "gelu_tanh": 1.5, "logaddexp": 1.5}
 
 
 def of_records(name: str) -> list[list[np.ndarray]]:
@@ -129,26 +109,23 @@ def inputs_of(name: str, dtype: np.dtype) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", [n for n in ELEMENTWISE if n not in WITHOUT_FLOAT_KERNEL])
-def test_elementwise_kernels_are_as_accurate_as_numpy(name: str, dtype: str) -> None:
-    arrays = inputs_of(name, np.dtype(dtype))
-    attrs = ATTRIBUTES.get(name, {})
-    wide = np.longdouble if dtype == "f8" else np.float64
-    with np.errstate(all="ignore"):
-        expected = NUMPY[name](*arrays, **attrs)
-        exact = REFERENCES.get(name, NUMPY[name])(*(a.astype(wide) for a in arrays), **attrs)
+def test_elementwise_kernels_are_right_but_for_the_last_digit(name: str, dtype: str) -> None:
+    """Where there is no other reference an op is one operation, with one right result."""
+    arrays, attrs = inputs_of(name, np.dtype(dtype)), ATTRIBUTES.get(name, {})
     out = elementwise.large(name, NUMPY[name], tuple(arrays), attrs)
-    assert out.dtype == expected.dtype
-    if out.dtype == bool or name == "nextafter":
-        np.testing.assert_array_equal(out, expected)
+    expected = kernel_free(name, *arrays, **attrs)
+    if name in ZEROS_OF_ANY_SIGN:
+        out, expected = out + 0, expected + 0
+    if name not in PRECISE:
+        check_same([out], [expected])
         return
-    finite = np.isfinite(expected)
-    np.testing.assert_array_equal(out[~finite], expected[~finite])
-    if name not in ZEROS_OF_ANY_SIGN:
-        zero = (exact == 0) & (out == 0) & finite
-        np.testing.assert_array_equal(np.signbit(out[zero]), np.signbit(expected[zero]))
-    finite &= np.isfinite(exact)
-    errors = [ulps(result[finite], exact[finite]) for result in (out, expected)]
-    assert errors[0] <= max(1, 2 * errors[1])
+    assert out.dtype == expected.dtype
+    function = functools.partial(PRECISE[name], **attrs)
+    near = kernel_free(name, *(a.astype("f8") for a in arrays), **attrs)
+    size = largest_term(*arrays) if name == "logaddexp" else None
+    # float16 is computed in float32, and rounded once more.
+    limit = 0.501 if dtype == "f2" else LIMITS.get(name, 1)
+    assert ulps(out, Truth.of(function, near, *arrays), size).max() <= limit
 
 
 # Integers and booleans.
@@ -328,7 +305,8 @@ def test_no_elements(shapes: tuple) -> None:
     assert (ad.asarray(x) + ad.asarray(y)).shape == (x + y).shape
 
 
-@pytest.mark.parametrize("dtype", [">f4", ">i8", "c8", "g"])
+# Long double is float64 on some processors.
+@pytest.mark.parametrize("dtype", sorted({">f4", ">i8", "c8", np.dtype("g").str} - {"<f8"}))
 def test_dtypes_that_numpy_computes(dtype: str) -> None:
     x = numbers(17).astype(dtype)
     assert elementwise.launcher_of("add", (x.dtype, x.dtype), (), None) is None

@@ -5,17 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import needs_kernels
 
 import adjoint as ad
-from adjoint.backends.cpu import NUMPY, jit
-from adjoint.kernels.elimination import COLUMNS, MOST
-
-if not jit.available():
-    pytest.skip("kernels can't be compiled here", allow_module_level=True)
-
+from adjoint.backends.cpu import NUMPY
 from adjoint.backends.cpu.fast import mirror
 from adjoint.backends.cpu.fast.equations import FAST
 from adjoint.backends.cpu.fast.matmul import add_product
+from adjoint.kernels.elimination import COLUMNS, MOST
+
+pytestmark = needs_kernels
 
 SIZES = (1, 2, 3, 8, 13, MOST - 1, MOST, MOST + 1, 2 * MOST, 2 * MOST + 1)
 RIGHT_SIDES = (1, 2, 7, *COLUMNS.values(), COLUMNS["float"] + 1, 2 * COLUMNS["float"] + 5)

@@ -19,10 +19,9 @@ from numpy._core.multiarray import get_handler_name
 
 import adjoint as ad
 from adjoint.backends import cpu
-from adjoint.backends.cpu.jit import allocator, available, compiler, handler, memory
+from adjoint.backends.cpu.jit import allocator, compiler, handler, memory, obstacle
 
-pytest.importorskip("llvmlite")
-if not (handler.supported() and available()):
+if obstacle() is not None or not handler.supported():
     pytest.skip("there is no pool here", allow_module_level=True)
 
 F4 = np.dtype("f4")

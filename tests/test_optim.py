@@ -11,13 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from helpers import close, leaf, values
+from helpers import close, leaf, needs_kernels, values
 
 import adjoint as ad
 from adjoint import optim
-from adjoint.backends.cpu import jit
-
-needs_kernels = pytest.mark.skipif(not jit.available(), reason="kernels can't be compiled here")
 
 # More parameters than are left to ops, more elements than one chunk has, no whole vectors.
 SHAPES = ((), (1,), (7,), (3, 11), (0,), (16,), (4096,), (133, 131), (50_001,))
@@ -190,7 +187,8 @@ def test_without_kernels_the_bits_are_the_same(tmp_path: Path) -> None:
     script = """
 import sys
 import numpy as np
-from test_optim import CASES, jit, leaves, trained
+from adjoint.backends.cpu import jit
+from test_optim import CASES, leaves, trained
 assert not jit.available()
 np.savez(sys.argv[1], *[x for case in CASES for x in trained(case, leaves())])
 """

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import leaf, values
+from helpers import leaf, needs_kernels, values
 
 import adjoint as ad
 from adjoint import _parallel, _pass, _reverse, _timing
@@ -21,9 +21,7 @@ from adjoint._modes import GRAD, PROFILE, mode
 from adjoint._profile.garbage import Collections
 from adjoint._profile.rows import Row, busy, placed, regions, rows
 from adjoint._timing import Span
-from adjoint.backends.cpu import jit
 
-needs_kernels = pytest.mark.skipif(not jit.available(), reason="kernels can't be compiled here")
 OPS = ("forward", "backward", "recompute", "step", "wait")
 LARGE = (256, 256)  # elements enough for kernels and for rules that are put together
 

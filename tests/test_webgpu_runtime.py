@@ -379,11 +379,13 @@ print(interrupted > 5, np.allclose(chain(x).numpy(), chain(ad.ones(1000)).numpy(
 """
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_device_can_be_used_after_interruptions() -> None:
     process = run(INTERRUPTED)
     assert process.stdout.split() == ["True", "True"], process.stderr
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_interruption_waits_until_what_is_recorded_is_submitted(gpu) -> None:
     import signal
 
