@@ -1,6 +1,7 @@
 """Compiling kernels, keeping them on disk, and running them on threads."""
 
 import ctypes
+import itertools
 import math
 import os
 import subprocess
@@ -113,6 +114,16 @@ def counted(chunks: int, times: int = 1) -> np.ndarray:
 # Compiling
 
 
+@pytest.fixture(params=["JITLink", "RuntimeDyld"])
+def linker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile with either linker, where there are both."""
+    has_jit_link = request.param == "JITLink"
+    if has_jit_link and not compiler.HAS_JIT_LINK:
+        pytest.skip("there is no JITLink here")
+    monkeypatch.setattr(compiler, "HAS_JIT_LINK", has_jit_link)
+    monkeypatch.setattr(compiler, "llvm", None)
+
+
 def test_the_address_is_that_of_the_function() -> None:
     assert REAL(compiler.compiled(ADD.format(value=2), "add"))(3.0) == 5.0
 
@@ -145,6 +156,7 @@ def test_a_text_is_compiled_once_whoever_asks(compilations: list[str]) -> None:
     assert len({tuple(addresses) for addresses in found}) == 1
 
 
+@pytest.mark.usefixtures("linker")
 @pytest.mark.parametrize(("name", "argument"), [("sin", 1.0), ("exp", 2.0), ("log1p", 0.5)])
 def test_functions_of_the_c_library_are_found(name: str, argument: float) -> None:
     text = f"""
@@ -158,6 +170,7 @@ def test_functions_of_the_c_library_are_found(name: str, argument: float) -> Non
     assert math.isclose(result, getattr(math, name)(argument), rel_tol=1e-15)
 
 
+@pytest.mark.usefixtures("linker")
 def test_constants_and_memory_copies_are_linked() -> None:
     text = """
     @table = private constant [300 x i64] zeroinitializer
@@ -354,37 +367,122 @@ def test_the_oldest_files_make_room(place: Path, monkeypatch: pytest.MonkeyPatch
 
 # Without a compiler
 
-WITHOUT_LLVMLITE = """
-import sys, warnings
+# Large ops of every kind, with gradients and steps of optimizers; prints a digest of the results.
+# The first one's first large array is that of its gradient.
+LARGE_OPS = """
+import hashlib, warnings
+import numpy as np
+import adjoint as ad
+from adjoint import nn, optim
+from adjoint.backends.cpu import jit
 
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "llvmlite":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+F = nn.functional
+digest = hashlib.sha256()
 
-sys.meta_path.insert(0, Blocker())
+def note(*tensors):
+    for x in tensors:
+        digest.update(np.ascontiguousarray(x.detach().numpy()).tobytes())
+
+def leaf(*shape):
+    values = np.random.default_rng(0).uniform(-1, 1, shape)
+    return ad.tensor(values, dtype=ad.float32, requires_grad=True)
+
+def run(function, *inputs, workers=1):
+    out = function(*inputs)
+    ad.sum(out * out).backward(workers=workers)
+    note(out, *(x.grad for x in inputs))
+
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    import adjoint as ad
-    from adjoint.backends.cpu import jit
-
-    x = ad.full((300, 1000), 2.0)
-    x.requires_grad = True
-    loss = ad.sum(ad.softmax(ad.exp(x) * x, axis=1) + ad.tanh(x))
-    loss.backward()
-    assert x.grad.shape == x.shape
+    ad.random.seed(0)
+    run(lambda x: x[:3], leaf(200, 200))
+    run(lambda x: ad.tanh(ad.exp(x) * x) + x, leaf(200, 200))
+    run(lambda x, y: ad.where(x > y, x / (y * y + 1), ad.sin(x)), leaf(200, 200), leaf(200))
+    run(lambda x: ad.exp(x) * ad.tanh(x), leaf(600, 600), workers=2)
+    run(lambda x: ad.softmax(x, axis=1) + ad.logsumexp(x, axis=0) + ad.max(x), leaf(200, 200))
+    run(lambda x: F.cross_entropy(x, np.arange(200)), leaf(200, 200))
+    run(lambda x, w: F.layer_norm(x, (200,), w), leaf(200, 200), leaf(200))
+    run(ad.matmul, leaf(200, 100), leaf(100, 200))
+    run(F.linear, leaf(200, 100), leaf(100, 100), leaf(100))
+    run(lambda x, w: F.conv2d(x, w, padding=1), leaf(4, 8, 20, 20), leaf(8, 8, 3, 3))
+    run(lambda x: F.max_pool2d(x, 3) + F.avg_pool2d(x, 3), leaf(4, 8, 20, 20))
+    run(lambda x: ad.cumulative_sum(x, axis=1) + ad.cumulative_prod(x, axis=0), leaf(200, 200))
+    run(lambda x: x[np.arange(150) % 7], leaf(200, 200))
+    run(lambda a, b: ad.linalg.solve(a + 9 * ad.eye(100), b), leaf(100, 100), leaf(100, 100))
+    run(lambda x: ad.concat([x, x]).reshape((-1,)), leaf(200, 200))
+    run(lambda x: F.dropout(x, 0.5) + ad.random.normal((200, 200)), leaf(200, 200))
+    lstm = nn.LSTM(64, 64)
+    run(lambda x: lstm(x)[0], leaf(8, 32, 64))
+    for kind in (optim.SGD, optim.Adam):
+        kind(lstm.parameters(), lr=0.1).step()
+        note(*lstm.parameters())
     ad.set_num_threads(3)
-    print([jit.available() for _ in range(3)])
+    ad.set_cache_limit(1 << 20)
+    about = (jit.available(), ad.get_num_threads(), ad.memory_stats()["in_use"] > 0)
+    ad.devices()
+print(digest.hexdigest())
+print(*about)
 print(len(caught), *[f"{w.category.__name__}: {w.message}" for w in caught])
 """
 
+# How the compiler fails: what raises, and what it raises.
+FAILURES = {
+    "it can't be loaded": ("import", 'OSError("no libllvmlite.so")'),
+    "it isn't installed": ("import", "ModuleNotFoundError(\"No module named 'llvmlite'\")"),
+    "no executable memory": ("check_jit_execution", 'OSError(13, "Permission denied")'),
+    "no such processor": ("Target.from_triple", 'RuntimeError("no targets")'),
+    "no linker": ("create_lljit_compiler", 'RuntimeError("JITLink is not available")'),
+    "nothing can be compiled": ("create_pass_builder", "AttributeError()"),
+    "nothing can be linked": ("JITLibraryBuilder.link", 'RuntimeError("out of range")'),
+}
 
-def test_numpy_does_everything_where_llvmlite_is_missing() -> None:
-    answers, notice = output(python(WITHOUT_LLVMLITE)).splitlines()
-    assert answers == "[False, False, False]"
-    assert notice.startswith("1 RuntimeWarning: llvmlite can't be used (No module named 'llvmlite'")
-    assert "NumPy computes everything" in notice
-    assert "pip install" in notice
+FAIL = """
+import sys
+
+what, error = sys.argv[1], eval(sys.argv[2])
+
+def fail(*args, **kwargs):
+    raise error
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "llvmlite":
+            fail()
+
+if what == "import":
+    sys.meta_path.insert(0, Finder())
+else:
+    import llvmlite.binding as binding
+    *owner, name = what.split(".")
+    setattr(getattr(binding, owner[0]) if owner else binding, name, fail)
+"""
+
+
+@pytest.fixture(scope="module")
+def by_numpy() -> str:
+    """The digest of all results without kernels."""
+    digest, about, caught = output(python(LARGE_OPS, ADJOINT_JIT="0")).splitlines()
+    assert (about, caught) == ("False 1 False", "0")
+    return digest
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_numpy_does_everything_where_the_compiler_fails(failure: str, by_numpy: str) -> None:
+    what, error = FAILURES[failure]
+    digest, about, caught = output(python(FAIL + LARGE_OPS, what, error)).splitlines()
+    assert digest == by_numpy
+    assert about == "False 1 False"
+    reason = str(eval(error)) or type(eval(error)).__name__
+    assert caught.startswith("1 RuntimeWarning: llvmlite can't be used (") and reason in caught
+    assert "NumPy computes everything" in caught and "pip install" in caught
+
+
+def test_kernels_are_the_same_for_both_linkers() -> None:
+    """That of Windows, where there is no other, can be had everywhere."""
+    script = "from adjoint.backends.cpu.jit import compiler\ncompiler.HAS_JIT_LINK = False\n"
+    processes = [python(start + LARGE_OPS) for start in ("", script)]
+    digests = [output(process).splitlines()[0] for process in processes]
+    assert digests[0] == digests[1]
 
 
 def test_kernels_are_switched_off_without_a_notice() -> None:
@@ -399,20 +497,21 @@ def test_kernels_are_switched_off_without_a_notice() -> None:
     assert output(python(script, ADJOINT_JIT="0")) == "False False\n"
 
 
-@pytest.mark.parametrize("trouble", ["too old", "no executable memory"])
+TROUBLES = {
+    "too old": ("llvmlite.binding.llvm_version_info", (14, 0, 0)),
+    "a kernel gives 0.5": (
+        "adjoint.backends.cpu.jit.compiler.TRIAL",
+        "define double @trial(i64 %place) {\n  ret double 0.5\n}",
+    ),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
 def test_a_compiler_that_cant_be_used_is_told_of_once(
     trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import llvmlite.binding as binding
-
-    def denied() -> None:
-        raise OSError(13, "no executable memory")
-
-    if trouble == "too old":
-        monkeypatch.setattr(binding, "llvm_version_info", (14, 0, 0))
-    else:
-        monkeypatch.setattr(binding, "check_jit_execution", denied)
-    monkeypatch.setattr(jit, "told", False)
+    monkeypatch.setattr(*TROUBLES[trouble])
+    monkeypatch.setattr(jit, "complaints", itertools.count())
     monkeypatch.setattr(jit, "obstacle", jit.obstacle.__wrapped__)
     with pytest.warns(RuntimeWarning, match=trouble):
         assert not jit.available()
@@ -541,9 +640,10 @@ def test_without_posix_threads_the_caller_does_everything(
     for name, value in {"pool": None, "entry": threads.start_and_run, "workers": []}.items():
         monkeypatch.setattr(threads, name, value)
     threads.set_num_threads(4)
+    assert threads.get_num_threads() == 1
     assert counted(20).tolist() == [20] + [1] * 20
     threads.set_num_threads(2)
-    assert threads.workers == []
+    assert threads.workers == [] and threads.get_num_threads() == 1
     assert counted(3).tolist() == [3, 1, 1, 1]
 
 

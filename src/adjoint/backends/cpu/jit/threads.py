@@ -9,7 +9,7 @@ chunk is chance, so chunks must not depend on each other, nor on how many thread
 
 Why not libgomp: it isn't on every machine, and its threads spin for so long that they take the
 cores from the BLAS. This is one mechanism, which we control, wherever there are POSIX threads.
-Elsewhere (Windows) everything runs on the caller.
+Elsewhere (Windows) everything runs on the caller, and that is what `get_num_threads` says.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 from ...._errors import ArgumentError
-from . import fork_join
+from . import fork_join, obstacle
 from .compiler import compiled
 
 POSIX = os.name == "posix"
@@ -40,10 +40,10 @@ def run(address: int, arguments: int, chunks: int) -> None:
 
 
 def set_num_threads(n: int) -> None:
-    """Let each kernel run on up to n threads, the caller's among them.
+    """Let each kernel run on up to n threads, the caller's among them. Results don't depend on it.
 
-    Results don't depend on it. The default is the number of cores that this process may use, or
-    what the environment says as `ADJOINT_NUM_THREADS`.
+    The default is the number of cores that this process may use, or what the environment says as
+    `ADJOINT_NUM_THREADS`.
     """
     global chosen
     chosen = checked(n, "set_num_threads: n")
@@ -53,7 +53,13 @@ def set_num_threads(n: int) -> None:
 
 
 def get_num_threads() -> int:
-    """How many threads a kernel runs on, at most."""
+    """How many threads a kernel runs on, at most: 1, too, where there are no kernels."""
+    n = allowed()
+    return n if POSIX and obstacle() is None else 1
+
+
+def allowed() -> int:
+    """How many threads a kernel may run on."""
     global chosen
     if chosen is None:
         chosen = default()
@@ -84,10 +90,11 @@ def start_and_run(_: None, address: int, arguments: int, chunks: int) -> None:
 
 def start() -> None:
     global pool, entry
+    helpers = allowed() - 1
     if POSIX:
         pool = CREATE(native("create"))()
         workers.clear()  # an interrupted start may have left some in another pool
-        employ(get_num_threads() - 1)
+        employ(helpers)
         entry = RUN(native("run"))
     else:
         entry = RUN(compiled(fork_join.ALONE, "alone"))
