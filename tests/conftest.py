@@ -2,12 +2,22 @@
 
 import functools
 import os
+import tempfile
 
 import pytest
 import swiftshader as driver
 
 import adjoint
 from adjoint._devices import devices
+from adjoint.backends.cpu.jit import cache, trust
+
+
+def pytest_configure() -> None:
+    """Have a kernel cache of our own where the user's isn't trusted, as in containers whose home
+    belongs to another user: a warning in each process would be an error."""
+    place = cache.directory()
+    if place is not None and trust.objection(place) is not None:
+        os.environ["ADJOINT_CACHE_DIR"] = tempfile.mkdtemp(prefix="adjoint-kernels-")
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,8 @@ import ctypes
 import itertools
 import math
 import os
+import re
+import stat
 import subprocess
 import sys
 import textwrap
@@ -11,14 +13,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from adjoint.backends.cpu import jit
-from adjoint.backends.cpu.jit import cache, compiler, threads
+from adjoint.backends.cpu.jit import cache, compiler, threads, trust
 
-pytest.importorskip("llvmlite")
+if not jit.available():
+    pytest.skip("there are no kernels here", allow_module_level=True)
 
 posix = pytest.mark.skipif(os.name != "posix", reason="the pool is made of POSIX threads")
 
@@ -365,6 +369,199 @@ def test_the_oldest_files_make_room(place: Path, monkeypatch: pytest.MonkeyPatch
     assert left == {"notes.txt", "0011.kernel", "09.kernel", "08.kernel", "07.kernel"}
 
 
+# Whose kernels are run
+
+TEXT = ADD.format(value=1)
+PLANTED = ADD.format(value=1000)
+ANOTHER_USER = 12345
+
+root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away"
+)
+owners = pytest.mark.skipif(os.name != "posix", reason="files have no owners here")
+
+
+def plant(place: Path) -> Path:
+    """A file with another kernel's code, such as only a trusted directory can have."""
+    llvm = compiler.started()
+    key = cache.digest(llvm.identity, TEXT)
+    cache.store(key, compiler.translate(llvm, PLANTED))
+    return place / (key + cache.SUFFIX)
+
+
+def is_planted_code_run() -> bool:
+    forget()
+    return REAL(compiler.compiled(TEXT, "add"))(0.0) == 1000.0
+
+
+def linked(file: Path) -> None:
+    file.rename(file.with_suffix(".moved"))
+    file.symlink_to(file.with_suffix(".moved").name)
+
+
+def linked_directory(place: Path, owner: int = -1) -> None:
+    place.rename(place.with_name("moved"))
+    place.symlink_to("moved")
+    os.chown(place, owner, -1, follow_symlinks=False)
+
+
+def link_to_open_directory(place: Path, file: Path) -> None:
+    linked_directory(place)
+    place.chmod(0o777)
+
+
+def above_open_to_group(place: Path, file: Path) -> None:
+    os.chown(place.parent, -1, ANOTHER_USER)
+    place.parent.chmod(0o770)
+
+
+def readable(place: Path, file: Path) -> None:
+    place.chmod(0o755)
+    file.chmod(0o644)
+
+
+def pipe(place: Path, file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+# What others could have done: to a file, to its directory, to the one above.
+UNTRUSTED: dict[str, Callable[[Path, Path], None]] = {
+    "a directory that all may write to": lambda place, file: place.chmod(0o777),
+    "a directory like /tmp": lambda place, file: place.chmod(0o1777),
+    "a directory that a group may write to": lambda place, file: place.chmod(0o770),
+    "one above that all may write to": lambda place, file: place.parent.chmod(0o777),
+    "a link to one that all may write to": link_to_open_directory,
+    "a file that all may write to": lambda place, file: file.chmod(0o606),
+    "a file that a group may write to": lambda place, file: file.chmod(0o660),
+    "a link": lambda place, file: linked(file),
+    "a pipe": pipe,
+}
+GIVEN_AWAY: dict[str, Callable[[Path, Path], None]] = {
+    "a directory of another user": lambda place, file: os.chown(place, ANOTHER_USER, -1),
+    "one above of another user": lambda place, file: os.chown(place.parent, ANOTHER_USER, -1),
+    "one above that a group may write to": above_open_to_group,
+    "another user's link": lambda place, file: linked_directory(place, ANOTHER_USER),
+    "a file of another user": lambda place, file: os.chown(file, ANOTHER_USER, -1),
+}
+CASES = [
+    *(pytest.param(change, id=name) for name, change in UNTRUSTED.items()),
+    *(pytest.param(change, id=name, marks=root) for name, change in GIVEN_AWAY.items()),
+]
+
+
+@owners
+@pytest.mark.parametrize("change", CASES)
+def test_code_that_others_could_have_written_isnt_run(
+    change: Callable[[Path, Path], None], place: Path, compilations: list[str]
+) -> None:
+    file = plant(place)
+    change(place, file)
+    before = sorted(place.resolve().iterdir())
+    with pytest.warns(RuntimeWarning, match="kernel cache isn't to be trusted: ") as caught:
+        assert not is_planted_code_run()
+        assert not is_planted_code_run()
+    assert len(caught) == 1 and str(place.parent) in str(caught[0].message)
+    assert "ADJOINT_CACHE_DIR" in str(caught[0].message)
+    # A file is replaced by one of ours; into a directory of others nothing is written.
+    times = 1 if cache.is_trusted(place) else 2
+    assert compilations == [PLANTED, *[TEXT] * times]
+    assert sorted(place.resolve().iterdir()) == before
+
+
+TRUSTED: dict[str, Callable[[Path, Path], None]] = {
+    "as it was made": lambda place, file: None,
+    "that others may read": readable,
+    "a link of ours": lambda place, file: linked_directory(place),
+    "one above like /tmp": lambda place, file: place.parent.chmod(0o1777),
+}
+
+
+@owners
+@pytest.mark.parametrize("change", TRUSTED.values(), ids=TRUSTED)
+def test_code_that_nobody_else_could_have_written_is_run(
+    change: Callable[[Path, Path], None], place: Path
+) -> None:
+    change(place, plant(place))
+    assert is_planted_code_run()
+
+
+@owners
+@pytest.mark.parametrize(
+    ("user", "owner", "trusted"),
+    [(501, 501, True), (501, 0, True), (501, 502, False), (0, 0, True), (0, 501, False)],
+)
+def test_files_are_of_this_user_or_of_root(
+    user: int, owner: int, trusted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    state = os.stat_result((0o100600, 0, 0, 1, owner, 0, 0, 0, 0, 0))
+    why_not = None if trusted else f"x belongs to another user (number {owner})"
+    assert trust.objection_to_file(Path("x"), state) == why_not
+
+
+@owners
+@pytest.mark.parametrize(
+    ("name", "members", "expected"),
+    [("me", [], True), ("me", ["me"], True), ("me", ["me", "you"], False), ("all", [], False)],
+)
+def test_directories_above_may_be_open_to_a_group_of_ones_own(
+    name: str, members: list[str], expected: bool, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As umask 002 makes them, where each user has a group."""
+    monkeypatch.setattr("pwd.getpwuid", lambda user: SimpleNamespace(pw_name="me"))
+    groups = SimpleNamespace(gr_name=name, gr_mem=members)
+    monkeypatch.setattr("grp.getgrgid", lambda group: groups)
+    monkeypatch.setattr(trust, "is_own_group", trust.is_own_group.__wrapped__)
+    plant(place)
+    place.parent.chmod(0o770)
+    why_not = None if expected else f"others may write to {place.parent}"
+    assert trust.objection(place) == why_not
+
+
+@owners
+def test_nothing_is_made_where_others_may_write(place: Path, compilations: list[str]) -> None:
+    place.parent.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match=re.escape(f"write to {place.parent}.")):
+        compiler.compiled(TEXT, "add")
+    assert not place.exists()
+
+
+@owners
+def test_directories_are_made_for_this_user_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADJOINT_CACHE_DIR", str(tmp_path / "some" / "where" / "kernels"))
+    before = os.umask(0)
+    try:
+        compiler.compiled(TEXT, "add")
+    finally:
+        os.umask(before)
+    made = [*tmp_path.rglob("*")]
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) & 0o77 for path in made} == {
+        path.name: 0 for path in made
+    }
+    assert len(made) == 4
+
+
+@owners
+@pytest.mark.parametrize("target", [".", "..", "/", "//", "./x/../.", "loop"])
+def test_links_are_followed_to_their_end(target: str, tmp_path: Path) -> None:
+    """What they lead to is a directory of ours, where it may be one above, but not the cache."""
+    above = tmp_path / "above"
+    (above / "x").mkdir(parents=True)
+    above.chmod(0o1777)
+    link = above / "loop"
+    link.symlink_to(target)
+    if target == "loop":
+        with pytest.raises(OSError, match="symbolic links"):
+            trust.objection(link)
+    elif target in (".", "./x/../."):
+        assert trust.objection(link) == f"others may write to {above}"
+    else:
+        assert trust.objection(link) is None
+
+
 # Without a compiler
 
 # Large ops of every kind, with gradients and steps of optimizers; prints a digest of the results.
@@ -525,7 +722,7 @@ def test_a_compiler_that_cant_be_used_is_told_of_once(
 @pytest.mark.parametrize("chunks", [0, 1, 2, 3, 7, 100])
 def test_every_chunk_is_done_exactly_once(n: int, chunks: int) -> None:
     threads.set_num_threads(n)
-    assert threads.get_num_threads() == n
+    assert threads.get_num_threads() == (n if threads.POSIX else 1)
     assert counted(chunks, times=200).tolist() == [200 * chunks] + [200] * chunks
 
 
