@@ -18,6 +18,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import adjoint as ad
+from adjoint._threads import MOST
 from adjoint.backends.cpu import jit
 from adjoint.backends.cpu.jit import cache, compiler, threads, trust
 
@@ -844,19 +846,47 @@ def test_without_posix_threads_the_caller_does_everything(
     assert counted(3).tolist() == [3, 1, 1, 1]
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.0, "2", None, True])
+TOO_MANY = [MOST + 1, 10**6, 10**20, pytest.param(10**5000, id="thousands of digits")]
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.0, "2", None, True, *TOO_MANY])
 def test_a_number_of_threads_that_makes_no_sense(n: object) -> None:
-    with pytest.raises(ValueError, match="set_num_threads: n is a positive integer, got"):
+    before = threads.get_num_threads()
+    message = f"set_num_threads: n is a positive integer of at most {MOST} .* core.* got "
+    with pytest.raises(ad.ArgumentError, match=message):
         threads.set_num_threads(n)  # type: ignore[arg-type]
+    assert threads.get_num_threads() == before
 
 
-@pytest.mark.parametrize("named", ["0", "-2", "two", "1.5"])
+NAMED = ["0", "-2", "two", "1.5", "257257", "9" * 20, "9" * 5000]
+
+
+@pytest.mark.parametrize("named", NAMED, ids=lambda named: f"{named:.7}")
 def test_an_environment_that_makes_no_sense(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "chosen", None)
     monkeypatch.setenv("ADJOINT_NUM_THREADS", named)
-    with pytest.raises(ValueError, match="ADJOINT_NUM_THREADS is a positive integer, got"):
+    with pytest.raises(ad.ArgumentError, match="ADJOINT_NUM_THREADS is a positive integer of at"):
         threads.get_num_threads()
     monkeypatch.setenv("ADJOINT_NUM_THREADS", "1")
+
+
+def test_an_environment_that_makes_no_sense_harms_nothing() -> None:
+    script = """
+    import adjoint as ad
+
+    x = ad.zeros((300, 300), requires_grad=True)
+    for _ in range(2):
+        try:
+            ad.exp(x)
+        except ad.ArgumentError as error:
+            print(error)
+    ad.set_num_threads(2)
+    ad.sum(ad.exp(x)).backward()
+    print(float(ad.sum(x.grad)))
+    """
+    lines = output(python(script, ADJOINT_NUM_THREADS="9" * 20)).splitlines()
+    assert len(lines) == 3 and lines[0] == lines[1] and lines[2] == "90000.0"
+    assert lines[0].startswith("ADJOINT_NUM_THREADS is a positive integer")
 
 
 def test_the_default_is_what_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:

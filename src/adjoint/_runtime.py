@@ -76,8 +76,8 @@ def set_num_threads(n: int) -> None:
     """Let each kernel run on up to n threads, the caller's among them.
 
     Results don't depend on it, not in a single bit. The default is the number of cores that this
-    process may use, or what the environment says as `ADJOINT_NUM_THREADS`. On Windows a kernel runs
-    on the caller alone, whatever n is.
+    process may use, or what the environment says as `ADJOINT_NUM_THREADS`. More than 256, and than
+    four for each core, are refused. On Windows a kernel runs on the caller alone, whatever n is.
 
     >>> n = ad.get_num_threads()
     >>> ad.set_num_threads(1)

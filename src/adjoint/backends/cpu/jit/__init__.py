@@ -2,8 +2,8 @@
 
 `compiler` makes functions of text, `cache` keeps their object code on disk, `threads` runs them on
 all cores, `memory` has buffers for their results. Nothing here knows what a kernel computes. May
-import `_errors`, `_timing` and, inside functions, on first use, llvmlite: `import adjoint` doesn't
-pay for a compiler.
+import `_errors`, `_threads`, `_timing` and, inside functions, on first use, llvmlite: `import
+adjoint` doesn't pay for a compiler.
 """
 
 import functools

@@ -17,9 +17,8 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
-from ...._errors import ArgumentError
+from ...._threads import checked_threads
 from . import fork_join, obstacle
 from .compiler import compiled
 
@@ -46,7 +45,7 @@ def set_num_threads(n: int) -> None:
     `ADJOINT_NUM_THREADS`.
     """
     global chosen
-    chosen = checked(n, "set_num_threads: n")
+    chosen = checked_threads(n, "set_num_threads: n")
     with changing:
         if pool is not None:
             employ(chosen - 1)
@@ -66,16 +65,11 @@ def allowed() -> int:
     return chosen
 
 
-def checked(n: Any, what: str) -> int:
-    if type(n) is not int or n < 1:
-        raise ArgumentError(f"{what} is a positive integer, got {n!r}")
-    return n
-
-
 def default() -> int:
     named = os.environ.get("ADJOINT_NUM_THREADS")
     if named:
-        return checked(int(named) if named.isdecimal() else named, "ADJOINT_NUM_THREADS")
+        is_number = named.isdecimal() and len(named) < 20
+        return checked_threads(int(named) if is_number else named, "ADJOINT_NUM_THREADS")
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
