@@ -1,6 +1,7 @@
 """Compiling kernels, keeping them on disk, and running them on threads."""
 
 import ctypes
+import dataclasses
 import itertools
 import math
 import os
@@ -191,6 +192,36 @@ def test_constants_and_memory_copies_are_linked() -> None:
     assert not values.any()
 
 
+# All halves, and floats of every size beside the halves and between two of them.
+CONVERT = """
+import platform
+import llvmlite.binding as binding
+import numpy as np
+
+if platform.machine().lower() in ("x86_64", "amd64"):
+    binding.get_host_cpu_name = lambda: "x86-64"
+    binding.get_host_cpu_features = binding.FeatureMap
+
+import adjoint as ad
+
+halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+wide = halves.astype(np.float32)
+between = (wide + np.nextafter(halves, np.float16(np.inf)).astype(np.float32)) / 2
+beside = [np.nextafter(between, np.float32(end)) for end in (-np.inf, np.inf)]
+floats = np.concatenate([wide, between, *beside, np.float32([65519, 65520, 1e10, 1e-10, 1e-45])])
+np.testing.assert_array_equal(ad.astype(ad.tensor(halves), ad.float32).numpy(), wide)
+with np.errstate(over="ignore"):
+    expected = floats.astype(np.float16)
+np.testing.assert_array_equal(ad.astype(ad.tensor(floats), ad.float16).numpy(), expected)
+zeros = ad.astype(ad.tensor(np.float32([-0.0]).repeat(20_000)), ad.float16).numpy()
+print(bool(np.signbit(zeros).all()), ad.tanh(ad.tensor(halves)).dtype)
+"""
+
+
+def test_processors_without_instructions_for_float16_have_kernels() -> None:
+    assert output(python(CONVERT)) == "True adjoint.float16\n"
+
+
 REFUSED = {
     "no LLVM IR": ("define void @f( {", "refuses"),
     "wrong types": ("define i32 @f() { ret double 1.0 }", "refuses"),
@@ -292,7 +323,7 @@ def test_a_kernel_of_another_processor_isnt_taken(
     text = ADD.format(value=1)
     compiler.compiled(text, "add")
     here = compiler.started()
-    other = compiler.LLVM(here.binding, here.machine, here.engine, here.identity + "+feature")
+    other = dataclasses.replace(here, identity=here.identity + "+feature")
     monkeypatch.setattr(compiler, "llvm", other)
     forget()
     compiler.compiled(text, "add")

@@ -19,7 +19,7 @@ from typing import Any
 
 from ...._errors import KernelError
 from ...._timing import observed
-from . import cache
+from . import cache, halves
 
 PASSES = ("sroa", "instruction_combine")
 OPTIMISATION = 2  # of code generation: 1 and 3 make code of the same speed, 0 of a fifth
@@ -50,6 +50,7 @@ class LLVM:
     binding: Any  # llvmlite's module
     machine: Any
     engine: Any
+    halves: str  # text that comes with kernels on float16
     identity: str  # compilers of the same identity make the same code of the same text
 
 
@@ -104,9 +105,10 @@ def start() -> LLVM:
     binding.initialize_native_asmprinter()
     suffix = "" if HAS_JIT_LINK else "-elf"
     target = binding.Target.from_triple(binding.get_process_triple() + suffix)
+    features = binding.get_host_cpu_features()
     tuning = {
         "cpu": binding.get_host_cpu_name(),
-        "features": binding.get_host_cpu_features().flatten(),
+        "features": features.flatten(),
         "opt": OPTIMISATION,
         "reloc": "pic" if HAS_JIT_LINK else "static",
         "codemodel": "default" if HAS_JIT_LINK else "large",
@@ -115,8 +117,11 @@ def start() -> LLVM:
     engine = binding.create_lljit_compiler(
         target.create_target_machine(**tuning), use_jit_link=HAS_JIT_LINK, suppress_errors=True
     )
+    converts = features.get("f16c") or not machine.triple.startswith("x86_64")
+    added = "" if converts else halves.TEXT
     versions = (llvmlite.__version__, binding.llvm_version_info)
-    return LLVM(binding, machine, engine, repr((versions, machine.triple, tuning, PASSES)))
+    identity = repr((versions, machine.triple, tuning, PASSES, added))
+    return LLVM(binding, machine, engine, added, identity)
 
 
 def try_out() -> None:
@@ -138,6 +143,8 @@ def object_code(llvm: LLVM, text: str) -> bytes:
 
 
 def translate(llvm: LLVM, text: str) -> bytes:
+    if "half" in text:
+        text += llvm.halves
     try:
         # A context of its own: in the common one types and constants would pile up for ever.
         with llvm.binding.parse_assembly(text, llvm.binding.create_context()) as module:
