@@ -3,6 +3,7 @@
 import functools
 import os
 import tempfile
+from collections import Counter
 
 import pytest
 import swiftshader as driver
@@ -10,6 +11,8 @@ import swiftshader as driver
 import adjoint
 from adjoint._devices import devices
 from adjoint.backends.cpu.jit import cache, trust
+
+PEERS = {"torch": "PyTorch", "jax": "JAX"}
 
 
 def pytest_configure() -> None:
@@ -37,6 +40,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if os.environ.get("CI"):
         pytest.fail(f"CI is set, so GPU tests must run, but {why_no_gpu()}", pytrace=False)
     pytest.skip(f"no GPU: {why_no_gpu()}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests were skipped, and why."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(reason(report.longrepr[2].removeprefix("Skipped: ")) for report in skipped)
+    for why, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} skipped: {why}")
+
+
+def reason(text: str) -> str:
+    """Why a test was skipped, in one line, and what can be done."""
+    for name, title in PEERS.items():
+        if f"No module named '{name}'" in text:
+            return f"{title} isn't installed (./scripts/test --peers installs it where it can)"
+    return text.partition("\n")[0]
 
 
 @pytest.fixture(scope="session")
