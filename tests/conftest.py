@@ -3,6 +3,8 @@
 import functools
 import os
 import signal
+import tempfile
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +12,17 @@ import swiftshader as driver
 
 import adjoint
 from adjoint._devices import devices
+from adjoint.backends.cpu.jit import cache, trust
+
+PEERS = {"torch": "PyTorch", "jax": "JAX"}
+
+
+def pytest_configure() -> None:
+    """Have a kernel cache of our own where the user's isn't trusted, as in containers whose home
+    belongs to another user: a warning in each process would be an error."""
+    place = cache.directory()
+    if place is not None and trust.objection(place) is not None:
+        os.environ["ADJOINT_CACHE_DIR"] = tempfile.mkdtemp(prefix="adjoint-kernels-")
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +53,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if os.environ.get("CI"):
         pytest.fail(f"CI is set, so GPU tests must run, but {why_no_gpu()}", pytrace=False)
     pytest.skip(f"no GPU: {why_no_gpu()}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests were skipped, and why."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(reason(report.longrepr[2].removeprefix("Skipped: ")) for report in skipped)
+    for why, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} skipped: {why}")
+
+
+def reason(text: str) -> str:
+    """Why a test was skipped, in one line, and what can be done."""
+    for name, title in PEERS.items():
+        if f"No module named '{name}'" in text:
+            return f"{title} isn't installed (./scripts/test --peers installs it where it can)"
+    return text.partition("\n")[0]
 
 
 @pytest.fixture(scope="session")

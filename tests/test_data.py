@@ -798,6 +798,7 @@ class Wrong(NamedTuple):
         Wrong({"batch_size": True}, TypeError, "batch_size must be an integer, got True"),
         Wrong({"batch_size": None, "drop_last": True}, ValueError, "drop_last needs batches"),
         Wrong({"num_workers": -1}, ValueError, "num_workers=-1 must be at least 0"),
+        Wrong({"num_workers": 10**6}, ValueError, "num_workers is a positive integer of at most"),
         Wrong({"prefetch_factor": 0}, ValueError, "prefetch_factor=0 must be at least 1"),
         Wrong({"seed": 1, "generator": ad.random.Generator(1)}, ValueError, "two ways"),
         Wrong({"seed": -1}, ValueError, "integer from 0"),

@@ -1,8 +1,12 @@
 """Compiling kernels, keeping them on disk, and running them on threads."""
 
 import ctypes
+import dataclasses
+import itertools
 import math
 import os
+import re
+import stat
 import subprocess
 import sys
 import textwrap
@@ -10,14 +14,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import adjoint as ad
+from adjoint._threads import MOST
 from adjoint.backends.cpu import jit
-from adjoint.backends.cpu.jit import cache, compiler, threads
+from adjoint.backends.cpu.jit import cache, compiler, threads, trust
 
-pytest.importorskip("llvmlite")
+if not jit.available():
+    pytest.skip("there are no kernels here", allow_module_level=True)
 
 posix = pytest.mark.skipif(os.name != "posix", reason="the pool is made of POSIX threads")
 
@@ -113,6 +121,16 @@ def counted(chunks: int, times: int = 1) -> np.ndarray:
 # Compiling
 
 
+@pytest.fixture(params=["JITLink", "RuntimeDyld"])
+def linker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile with either linker, where there are both."""
+    has_jit_link = request.param == "JITLink"
+    if has_jit_link and not compiler.HAS_JIT_LINK:
+        pytest.skip("there is no JITLink here")
+    monkeypatch.setattr(compiler, "HAS_JIT_LINK", has_jit_link)
+    monkeypatch.setattr(compiler, "llvm", None)
+
+
 def test_the_address_is_that_of_the_function() -> None:
     assert REAL(compiler.compiled(ADD.format(value=2), "add"))(3.0) == 5.0
 
@@ -145,6 +163,7 @@ def test_a_text_is_compiled_once_whoever_asks(compilations: list[str]) -> None:
     assert len({tuple(addresses) for addresses in found}) == 1
 
 
+@pytest.mark.usefixtures("linker")
 @pytest.mark.parametrize(("name", "argument"), [("sin", 1.0), ("exp", 2.0), ("log1p", 0.5)])
 def test_functions_of_the_c_library_are_found(name: str, argument: float) -> None:
     text = f"""
@@ -158,6 +177,7 @@ def test_functions_of_the_c_library_are_found(name: str, argument: float) -> Non
     assert math.isclose(result, getattr(math, name)(argument), rel_tol=1e-15)
 
 
+@pytest.mark.usefixtures("linker")
 def test_constants_and_memory_copies_are_linked() -> None:
     text = """
     @table = private constant [300 x i64] zeroinitializer
@@ -170,6 +190,36 @@ def test_constants_and_memory_copies_are_linked() -> None:
     values = np.arange(300)
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(compiler.compiled(text, "clear"))(values.ctypes.data)
     assert not values.any()
+
+
+# All halves, and floats of every size beside the halves and between two of them.
+CONVERT = """
+import platform
+import llvmlite.binding as binding
+import numpy as np
+
+if platform.machine().lower() in ("x86_64", "amd64"):
+    binding.get_host_cpu_name = lambda: "x86-64"
+    binding.get_host_cpu_features = binding.FeatureMap
+
+import adjoint as ad
+
+halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+wide = halves.astype(np.float32)
+between = (wide + np.nextafter(halves, np.float16(np.inf)).astype(np.float32)) / 2
+beside = [np.nextafter(between, np.float32(end)) for end in (-np.inf, np.inf)]
+floats = np.concatenate([wide, between, *beside, np.float32([65519, 65520, 1e10, 1e-10, 1e-45])])
+np.testing.assert_array_equal(ad.astype(ad.tensor(halves), ad.float32).numpy(), wide)
+with np.errstate(over="ignore"):
+    expected = floats.astype(np.float16)
+np.testing.assert_array_equal(ad.astype(ad.tensor(floats), ad.float16).numpy(), expected)
+zeros = ad.astype(ad.tensor(np.float32([-0.0]).repeat(20_000)), ad.float16).numpy()
+print(bool(np.signbit(zeros).all()), ad.tanh(ad.tensor(halves)).dtype)
+"""
+
+
+def test_processors_without_instructions_for_float16_have_kernels() -> None:
+    assert output(python(CONVERT)) == "True adjoint.float16\n"
 
 
 REFUSED = {
@@ -273,7 +323,7 @@ def test_a_kernel_of_another_processor_isnt_taken(
     text = ADD.format(value=1)
     compiler.compiled(text, "add")
     here = compiler.started()
-    other = compiler.LLVM(here.binding, here.machine, here.engine, here.identity + "+feature")
+    other = dataclasses.replace(here, identity=here.identity + "+feature")
     monkeypatch.setattr(compiler, "llvm", other)
     forget()
     compiler.compiled(text, "add")
@@ -352,39 +402,317 @@ def test_the_oldest_files_make_room(place: Path, monkeypatch: pytest.MonkeyPatch
     assert left == {"notes.txt", "0011.kernel", "09.kernel", "08.kernel", "07.kernel"}
 
 
+# Whose kernels are run
+
+TEXT = ADD.format(value=1)
+PLANTED = ADD.format(value=1000)
+ANOTHER_USER = 12345
+
+root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away"
+)
+owners = pytest.mark.skipif(os.name != "posix", reason="files have no owners here")
+
+
+def plant(place: Path) -> Path:
+    """A file with another kernel's code, such as only a trusted directory can have."""
+    llvm = compiler.started()
+    key = cache.digest(llvm.identity, TEXT)
+    cache.store(key, compiler.translate(llvm, PLANTED))
+    return place / (key + cache.SUFFIX)
+
+
+def is_planted_code_run() -> bool:
+    forget()
+    return REAL(compiler.compiled(TEXT, "add"))(0.0) == 1000.0
+
+
+def linked(file: Path) -> None:
+    file.rename(file.with_suffix(".moved"))
+    file.symlink_to(file.with_suffix(".moved").name)
+
+
+def linked_directory(place: Path, owner: int = -1) -> None:
+    place.rename(place.with_name("moved"))
+    place.symlink_to("moved")
+    os.chown(place, owner, -1, follow_symlinks=False)
+
+
+def link_to_open_directory(place: Path, file: Path) -> None:
+    linked_directory(place)
+    place.chmod(0o777)
+
+
+def above_open_to_group(place: Path, file: Path) -> None:
+    os.chown(place.parent, -1, ANOTHER_USER)
+    place.parent.chmod(0o770)
+
+
+def readable(place: Path, file: Path) -> None:
+    place.chmod(0o755)
+    file.chmod(0o644)
+
+
+def pipe(place: Path, file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+# What others could have done: to a file, to its directory, to the one above.
+UNTRUSTED: dict[str, Callable[[Path, Path], None]] = {
+    "a directory that all may write to": lambda place, file: place.chmod(0o777),
+    "a directory like /tmp": lambda place, file: place.chmod(0o1777),
+    "a directory that a group may write to": lambda place, file: place.chmod(0o770),
+    "one above that all may write to": lambda place, file: place.parent.chmod(0o777),
+    "a link to one that all may write to": link_to_open_directory,
+    "a file that all may write to": lambda place, file: file.chmod(0o606),
+    "a file that a group may write to": lambda place, file: file.chmod(0o660),
+    "a link": lambda place, file: linked(file),
+    "a pipe": pipe,
+}
+GIVEN_AWAY: dict[str, Callable[[Path, Path], None]] = {
+    "a directory of another user": lambda place, file: os.chown(place, ANOTHER_USER, -1),
+    "one above of another user": lambda place, file: os.chown(place.parent, ANOTHER_USER, -1),
+    "one above that a group may write to": above_open_to_group,
+    "another user's link": lambda place, file: linked_directory(place, ANOTHER_USER),
+    "a file of another user": lambda place, file: os.chown(file, ANOTHER_USER, -1),
+}
+CASES = [
+    *(pytest.param(change, id=name) for name, change in UNTRUSTED.items()),
+    *(pytest.param(change, id=name, marks=root) for name, change in GIVEN_AWAY.items()),
+]
+
+
+@owners
+@pytest.mark.parametrize("change", CASES)
+def test_code_that_others_could_have_written_isnt_run(
+    change: Callable[[Path, Path], None], place: Path, compilations: list[str]
+) -> None:
+    file = plant(place)
+    change(place, file)
+    before = sorted(place.resolve().iterdir())
+    with pytest.warns(RuntimeWarning, match="kernel cache isn't to be trusted: ") as caught:
+        assert not is_planted_code_run()
+        assert not is_planted_code_run()
+    assert len(caught) == 1 and str(place.parent) in str(caught[0].message)
+    assert "ADJOINT_CACHE_DIR" in str(caught[0].message)
+    # A file is replaced by one of ours; into a directory of others nothing is written.
+    times = 1 if cache.is_trusted(place) else 2
+    assert compilations == [PLANTED, *[TEXT] * times]
+    assert sorted(place.resolve().iterdir()) == before
+
+
+TRUSTED: dict[str, Callable[[Path, Path], None]] = {
+    "as it was made": lambda place, file: None,
+    "that others may read": readable,
+    "a link of ours": lambda place, file: linked_directory(place),
+    "one above like /tmp": lambda place, file: place.parent.chmod(0o1777),
+}
+
+
+@owners
+@pytest.mark.parametrize("change", TRUSTED.values(), ids=TRUSTED)
+def test_code_that_nobody_else_could_have_written_is_run(
+    change: Callable[[Path, Path], None], place: Path
+) -> None:
+    change(place, plant(place))
+    assert is_planted_code_run()
+
+
+@owners
+@pytest.mark.parametrize(
+    ("user", "owner", "trusted"),
+    [(501, 501, True), (501, 0, True), (501, 502, False), (0, 0, True), (0, 501, False)],
+)
+def test_files_are_of_this_user_or_of_root(
+    user: int, owner: int, trusted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    state = os.stat_result((0o100600, 0, 0, 1, owner, 0, 0, 0, 0, 0))
+    why_not = None if trusted else f"x belongs to another user (number {owner})"
+    assert trust.objection_to_file(Path("x"), state) == why_not
+
+
+@owners
+@pytest.mark.parametrize(
+    ("name", "members", "expected"),
+    [("me", [], True), ("me", ["me"], True), ("me", ["me", "you"], False), ("all", [], False)],
+)
+def test_directories_above_may_be_open_to_a_group_of_ones_own(
+    name: str, members: list[str], expected: bool, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As umask 002 makes them, where each user has a group."""
+    monkeypatch.setattr("pwd.getpwuid", lambda user: SimpleNamespace(pw_name="me"))
+    groups = SimpleNamespace(gr_name=name, gr_mem=members)
+    monkeypatch.setattr("grp.getgrgid", lambda group: groups)
+    monkeypatch.setattr(trust, "is_own_group", trust.is_own_group.__wrapped__)
+    plant(place)
+    place.parent.chmod(0o770)
+    why_not = None if expected else f"others may write to {place.parent}"
+    assert trust.objection(place) == why_not
+
+
+@owners
+def test_nothing_is_made_where_others_may_write(place: Path, compilations: list[str]) -> None:
+    place.parent.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match=re.escape(f"write to {place.parent}.")):
+        compiler.compiled(TEXT, "add")
+    assert not place.exists()
+
+
+@owners
+def test_directories_are_made_for_this_user_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADJOINT_CACHE_DIR", str(tmp_path / "some" / "where" / "kernels"))
+    before = os.umask(0)
+    try:
+        compiler.compiled(TEXT, "add")
+    finally:
+        os.umask(before)
+    made = [*tmp_path.rglob("*")]
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) & 0o77 for path in made} == {
+        path.name: 0 for path in made
+    }
+    assert len(made) == 4
+
+
+@owners
+@pytest.mark.parametrize("target", [".", "..", "/", "//", "./x/../.", "loop"])
+def test_links_are_followed_to_their_end(target: str, tmp_path: Path) -> None:
+    """What they lead to is a directory of ours, where it may be one above, but not the cache."""
+    above = tmp_path / "above"
+    (above / "x").mkdir(parents=True)
+    above.chmod(0o1777)
+    link = above / "loop"
+    link.symlink_to(target)
+    if target == "loop":
+        with pytest.raises(OSError, match="symbolic links"):
+            trust.objection(link)
+    elif target in (".", "./x/../."):
+        assert trust.objection(link) == f"others may write to {above}"
+    else:
+        assert trust.objection(link) is None
+
+
 # Without a compiler
 
-WITHOUT_LLVMLITE = """
-import sys, warnings
+# Large ops of every kind, with gradients and steps of optimizers; prints a digest of the results.
+# The first one's first large array is that of its gradient.
+LARGE_OPS = """
+import hashlib, warnings
+import numpy as np
+import adjoint as ad
+from adjoint import nn, optim
+from adjoint.backends.cpu import jit
 
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "llvmlite":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+F = nn.functional
+digest = hashlib.sha256()
 
-sys.meta_path.insert(0, Blocker())
+def note(*tensors):
+    for x in tensors:
+        digest.update(np.ascontiguousarray(x.detach().numpy()).tobytes())
+
+def leaf(*shape):
+    values = np.random.default_rng(0).uniform(-1, 1, shape)
+    return ad.tensor(values, dtype=ad.float32, requires_grad=True)
+
+def run(function, *inputs, workers=1):
+    out = function(*inputs)
+    ad.sum(out * out).backward(workers=workers)
+    note(out, *(x.grad for x in inputs))
+
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    import adjoint as ad
-    from adjoint.backends.cpu import jit
-
-    x = ad.full((300, 1000), 2.0)
-    x.requires_grad = True
-    loss = ad.sum(ad.softmax(ad.exp(x) * x, axis=1) + ad.tanh(x))
-    loss.backward()
-    assert x.grad.shape == x.shape
+    ad.random.seed(0)
+    run(lambda x: x[:3], leaf(200, 200))
+    run(lambda x: ad.tanh(ad.exp(x) * x) + x, leaf(200, 200))
+    run(lambda x, y: ad.where(x > y, x / (y * y + 1), ad.sin(x)), leaf(200, 200), leaf(200))
+    run(lambda x: ad.exp(x) * ad.tanh(x), leaf(600, 600), workers=2)
+    run(lambda x: ad.softmax(x, axis=1) + ad.logsumexp(x, axis=0) + ad.max(x), leaf(200, 200))
+    run(lambda x: F.cross_entropy(x, np.arange(200)), leaf(200, 200))
+    run(lambda x, w: F.layer_norm(x, (200,), w), leaf(200, 200), leaf(200))
+    run(ad.matmul, leaf(200, 100), leaf(100, 200))
+    run(F.linear, leaf(200, 100), leaf(100, 100), leaf(100))
+    run(lambda x, w: F.conv2d(x, w, padding=1), leaf(4, 8, 20, 20), leaf(8, 8, 3, 3))
+    run(lambda x: F.max_pool2d(x, 3) + F.avg_pool2d(x, 3), leaf(4, 8, 20, 20))
+    run(lambda x: ad.cumulative_sum(x, axis=1) + ad.cumulative_prod(x, axis=0), leaf(200, 200))
+    run(lambda x: x[np.arange(150) % 7], leaf(200, 200))
+    run(lambda a, b: ad.linalg.solve(a + 9 * ad.eye(100), b), leaf(100, 100), leaf(100, 100))
+    run(lambda x: ad.concat([x, x]).reshape((-1,)), leaf(200, 200))
+    run(lambda x: F.dropout(x, 0.5) + ad.random.normal((200, 200)), leaf(200, 200))
+    lstm = nn.LSTM(64, 64)
+    run(lambda x: lstm(x)[0], leaf(8, 32, 64))
+    for kind in (optim.SGD, optim.Adam):
+        kind(lstm.parameters(), lr=0.1).step()
+        note(*lstm.parameters())
     ad.set_num_threads(3)
-    print([jit.available() for _ in range(3)])
+    ad.set_cache_limit(1 << 20)
+    about = (jit.available(), ad.get_num_threads(), ad.memory_stats()["in_use"] > 0)
+    ad.devices()
+print(digest.hexdigest())
+print(*about)
 print(len(caught), *[f"{w.category.__name__}: {w.message}" for w in caught])
 """
 
+# How the compiler fails: what raises, and what it raises.
+FAILURES = {
+    "it can't be loaded": ("import", 'OSError("no libllvmlite.so")'),
+    "it isn't installed": ("import", "ModuleNotFoundError(\"No module named 'llvmlite'\")"),
+    "no executable memory": ("check_jit_execution", 'OSError(13, "Permission denied")'),
+    "no such processor": ("Target.from_triple", 'RuntimeError("no targets")'),
+    "no linker": ("create_lljit_compiler", 'RuntimeError("JITLink is not available")'),
+    "nothing can be compiled": ("create_pass_builder", "AttributeError()"),
+    "nothing can be linked": ("JITLibraryBuilder.link", 'RuntimeError("out of range")'),
+}
 
-def test_numpy_does_everything_where_llvmlite_is_missing() -> None:
-    answers, notice = output(python(WITHOUT_LLVMLITE)).splitlines()
-    assert answers == "[False, False, False]"
-    assert notice.startswith("1 RuntimeWarning: llvmlite can't be used (No module named 'llvmlite'")
-    assert "NumPy computes everything" in notice
-    assert "pip install" in notice
+FAIL = """
+import sys
+
+what, error = sys.argv[1], eval(sys.argv[2])
+
+def fail(*args, **kwargs):
+    raise error
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "llvmlite":
+            fail()
+
+if what == "import":
+    sys.meta_path.insert(0, Finder())
+else:
+    import llvmlite.binding as binding
+    *owner, name = what.split(".")
+    setattr(getattr(binding, owner[0]) if owner else binding, name, fail)
+"""
+
+
+@pytest.fixture(scope="module")
+def by_numpy() -> str:
+    """The digest of all results without kernels."""
+    digest, about, caught = output(python(LARGE_OPS, ADJOINT_JIT="0")).splitlines()
+    assert (about, caught) == ("False 1 False", "0")
+    return digest
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_numpy_does_everything_where_the_compiler_fails(failure: str, by_numpy: str) -> None:
+    what, error = FAILURES[failure]
+    digest, about, caught = output(python(FAIL + LARGE_OPS, what, error)).splitlines()
+    assert digest == by_numpy
+    assert about == "False 1 False"
+    reason = str(eval(error)) or type(eval(error)).__name__
+    assert caught.startswith("1 RuntimeWarning: llvmlite can't be used (") and reason in caught
+    assert "NumPy computes everything" in caught and "pip install" in caught
+
+
+def test_kernels_are_the_same_for_both_linkers() -> None:
+    """That of Windows, where there is no other, can be had everywhere."""
+    script = "from adjoint.backends.cpu.jit import compiler\ncompiler.HAS_JIT_LINK = False\n"
+    processes = [python(start + LARGE_OPS) for start in ("", script)]
+    digests = [output(process).splitlines()[0] for process in processes]
+    assert digests[0] == digests[1]
 
 
 def test_kernels_are_switched_off_without_a_notice() -> None:
@@ -399,20 +727,21 @@ def test_kernels_are_switched_off_without_a_notice() -> None:
     assert output(python(script, ADJOINT_JIT="0")) == "False False\n"
 
 
-@pytest.mark.parametrize("trouble", ["too old", "no executable memory"])
+TROUBLES = {
+    "too old": ("llvmlite.binding.llvm_version_info", (14, 0, 0)),
+    "a kernel gives 0.5": (
+        "adjoint.backends.cpu.jit.compiler.TRIAL",
+        "define double @trial(i64 %place) {\n  ret double 0.5\n}",
+    ),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
 def test_a_compiler_that_cant_be_used_is_told_of_once(
     trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import llvmlite.binding as binding
-
-    def denied() -> None:
-        raise OSError(13, "no executable memory")
-
-    if trouble == "too old":
-        monkeypatch.setattr(binding, "llvm_version_info", (14, 0, 0))
-    else:
-        monkeypatch.setattr(binding, "check_jit_execution", denied)
-    monkeypatch.setattr(jit, "told", False)
+    monkeypatch.setattr(*TROUBLES[trouble])
+    monkeypatch.setattr(jit, "complaints", itertools.count())
     monkeypatch.setattr(jit, "obstacle", jit.obstacle.__wrapped__)
     with pytest.warns(RuntimeWarning, match=trouble):
         assert not jit.available()
@@ -426,7 +755,7 @@ def test_a_compiler_that_cant_be_used_is_told_of_once(
 @pytest.mark.parametrize("chunks", [0, 1, 2, 3, 7, 100])
 def test_every_chunk_is_done_exactly_once(n: int, chunks: int) -> None:
     threads.set_num_threads(n)
-    assert threads.get_num_threads() == n
+    assert threads.get_num_threads() == (n if threads.POSIX else 1)
     assert counted(chunks, times=200).tolist() == [200 * chunks] + [200] * chunks
 
 
@@ -541,25 +870,54 @@ def test_without_posix_threads_the_caller_does_everything(
     for name, value in {"pool": None, "entry": threads.start_and_run, "workers": []}.items():
         monkeypatch.setattr(threads, name, value)
     threads.set_num_threads(4)
+    assert threads.get_num_threads() == 1
     assert counted(20).tolist() == [20] + [1] * 20
     threads.set_num_threads(2)
-    assert threads.workers == []
+    assert threads.workers == [] and threads.get_num_threads() == 1
     assert counted(3).tolist() == [3, 1, 1, 1]
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.0, "2", None, True])
+TOO_MANY = [MOST + 1, 10**6, 10**20, pytest.param(10**5000, id="thousands of digits")]
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.0, "2", None, True, *TOO_MANY])
 def test_a_number_of_threads_that_makes_no_sense(n: object) -> None:
-    with pytest.raises(ValueError, match="set_num_threads: n is a positive integer, got"):
+    before = threads.get_num_threads()
+    message = f"set_num_threads: n is a positive integer of at most {MOST} .* core.* got "
+    with pytest.raises(ad.ArgumentError, match=message):
         threads.set_num_threads(n)  # type: ignore[arg-type]
+    assert threads.get_num_threads() == before
 
 
-@pytest.mark.parametrize("named", ["0", "-2", "two", "1.5"])
+NAMED = ["0", "-2", "two", "1.5", "257257", "9" * 20, "9" * 5000]
+
+
+@pytest.mark.parametrize("named", NAMED, ids=lambda named: f"{named:.7}")
 def test_an_environment_that_makes_no_sense(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "chosen", None)
     monkeypatch.setenv("ADJOINT_NUM_THREADS", named)
-    with pytest.raises(ValueError, match="ADJOINT_NUM_THREADS is a positive integer, got"):
+    with pytest.raises(ad.ArgumentError, match="ADJOINT_NUM_THREADS is a positive integer of at"):
         threads.get_num_threads()
     monkeypatch.setenv("ADJOINT_NUM_THREADS", "1")
+
+
+def test_an_environment_that_makes_no_sense_harms_nothing() -> None:
+    script = """
+    import adjoint as ad
+
+    x = ad.zeros((300, 300), requires_grad=True)
+    for _ in range(2):
+        try:
+            ad.exp(x)
+        except ad.ArgumentError as error:
+            print(error)
+    ad.set_num_threads(2)
+    ad.sum(ad.exp(x)).backward()
+    print(float(ad.sum(x.grad)))
+    """
+    lines = output(python(script, ADJOINT_NUM_THREADS="9" * 20)).splitlines()
+    assert len(lines) == 3 and lines[0] == lines[1] and lines[2] == "90000.0"
+    assert lines[0].startswith("ADJOINT_NUM_THREADS is a positive integer")
 
 
 def test_the_default_is_what_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:

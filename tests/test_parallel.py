@@ -177,7 +177,7 @@ def test_the_default_is_a_positive_integer_too() -> None:
         ad.set_default_workers(None)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("workers", [0, -1, 1.5, True, "2"])
+@pytest.mark.parametrize("workers", [0, -1, 1.5, True, "2", 10**6])
 def test_workers_is_a_positive_integer(workers: object) -> None:
     x = ad.tensor(2.0, requires_grad=True)
     for call in (
@@ -398,7 +398,7 @@ def test_contributions_are_added_as_they_arrive(uses: int) -> None:
 def test_no_more_threads_than_nodes() -> None:
     before = len(_parallel.pool.threads)
     x = ad.tensor(np.ones(4), requires_grad=True)
-    (x * x).sum().backward(workers=1000)
+    (x * x).sum().backward(workers=200)
     assert len(_parallel.pool.threads) <= max(before, 3)
 
 

@@ -674,6 +674,51 @@ def test_a_failure_leaves_the_former_file_and_no_other(
     same(ad.load(path), {"x": np.ones(1)})
 
 
+def test_a_read_only_file_that_cant_be_replaced_leaves_no_other(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Windows such files are neither replaced nor removed."""
+
+    def guarded(patch: pytest.MonkeyPatch, name: str, target: int) -> None:
+        function = getattr(os, name)
+
+        def call(*args: Any) -> Any:
+            if not os.stat(args[target]).st_mode & stat.S_IWUSR:
+                raise PermissionError(13, "Access is denied")
+            return function(*args)
+
+        patch.setattr(os, name, call)
+
+    ad.save({"x": np.ones(1)}, path)
+    path.chmod(stat.S_IRUSR)
+    with monkeypatch.context() as patch:
+        guarded(patch, "replace", 1)
+        guarded(patch, "unlink", 0)
+        with pytest.raises(ad.FileError, match="or save under another name") as caught:
+            ad.save({"x": np.zeros(1)}, path)
+        assert str(caught.value).startswith(f"save: {path}: Access is denied: ")
+        assert os.listdir(path.parent) == [path.name]
+    same(ad.load(path), {"x": np.ones(1)})
+
+
+def test_a_folder_that_no_file_can_be_made_in_is_named(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        module = sys.modules["adjoint._files.replacing"]
+        patch.setattr(module, "open", refuse, raising=False)
+        with pytest.raises(ad.FileError) as caught:
+            ad.save({"x": np.ones(1)}, path)
+    assert str(caught.value) == (
+        f"save: {path}: Permission denied: no file can be made in {path.parent}; change the "
+        "permissions of that folder, or save to another one"
+    )
+    assert not os.listdir(path.parent)
+
+
 LOOP = """
 import sys, numpy as np, adjoint as ad
 k = 0

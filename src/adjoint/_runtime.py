@@ -14,7 +14,7 @@ def memory_stats(device: str = "cpu") -> dict[str, int]:
     `in_use` bytes belong to tensors and arrays; `idle` bytes wait for the next ones, never more
     than `limit`; `peak` is the most that was in use at once. There were so many `allocations`, of
     which so many were `reuses` of idle memory, and so many `releases` to the system. All are 0
-    where there is no pool: on Windows, and without llvmlite.
+    where there is no pool: on Windows, and where kernels can't be compiled.
 
     >>> sorted(ad.memory_stats())
     ['allocations', 'idle', 'in_use', 'limit', 'peak', 'releases', 'reuses']
@@ -76,7 +76,8 @@ def set_num_threads(n: int) -> None:
     """Let each kernel run on up to n threads, the caller's among them.
 
     Results don't depend on it, not in a single bit. The default is the number of cores that this
-    process may use, or what the environment says as `ADJOINT_NUM_THREADS`.
+    process may use, or what the environment says as `ADJOINT_NUM_THREADS`. More than 256, and than
+    four for each core, are refused. On Windows a kernel runs on the caller alone, whatever n is.
 
     >>> n = ad.get_num_threads()
     >>> ad.set_num_threads(1)
@@ -89,6 +90,9 @@ def set_num_threads(n: int) -> None:
 
 def get_num_threads() -> int:
     """How many threads a kernel runs on, at most.
+
+    It is 1 on Windows, and where there are no kernels: NumPy, which then computes everything, has
+    threads only in its BLAS, which aren't ours.
 
     >>> ad.get_num_threads() >= 1
     True

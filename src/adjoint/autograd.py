@@ -16,6 +16,7 @@ from ._node import Argument, Node, registered
 from ._pass import timed_hook
 from ._reverse import Default, propagate
 from ._tensor import Tensor, check_callable, check_like, describe, share, wrap
+from ._threads import checked_threads
 from .primitives.creation import full
 from .primitives.elementwise import add
 
@@ -65,9 +66,7 @@ def get_default_workers() -> int:
 
 
 def checked_workers(function: str, workers: int | None) -> int | None:
-    if workers is not None and (type(workers) is not int or workers < 1):
-        raise ArgumentError(f"{function}: workers is a positive integer, got {workers!r}")
-    return workers
+    return None if workers is None else checked_threads(workers, f"{function}: workers")
 
 
 def backward(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from .. import backends
 from .._errors import ArgumentError, DTypeError, KeywordError, StrayStopError
 from .._replay import drawing
+from .._threads import checked_threads
 from ..functions._arguments import as_count
 from ..random import Generator as RandomGenerator
 from ._collate import default_collate, default_convert, moved
@@ -82,6 +83,8 @@ class DataLoader:
         self.batch_size = batch_size if batch_sampler is None else None
         self.drop_last = drop_last
         self.num_workers = as_count("DataLoader", "num_workers", num_workers, 0)
+        if self.num_workers:
+            checked_threads(self.num_workers, "DataLoader: num_workers")
         self.prefetch_factor = as_count("DataLoader", "prefetch_factor", prefetch_factor)
         self.device = device
         self.seed = chosen_seed("DataLoader", seed, generator)

@@ -64,8 +64,8 @@ class Line:
                 thread = threading.Thread(
                     target=self.serve, args=(k, word, logs), name=name, daemon=True
                 )
-                self.threads.append(thread)
                 thread.start()
+                self.threads.append(thread)
             for number in itertools.count():
                 outcome = self.outcome(number)
                 if outcome is None:

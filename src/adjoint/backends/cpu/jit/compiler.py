@@ -9,18 +9,38 @@ go from memory to registers (a third of a reduction's time), and instructions ar
 pipelines would take as much time again as generating the code does, and more.
 """
 
+import ctypes
 import dataclasses
 import itertools
 import os
+import sys
 import threading
 from typing import Any
 
 from ...._errors import KernelError
 from ...._timing import observed
-from . import cache
+from . import cache, halves
 
 PASSES = ("sroa", "instruction_combine")
 OPTIMISATION = 2  # of code generation: 1 and 3 make code of the same speed, 0 of a fifth
+
+# JITLink puts all of a library into one block of memory, so that relative addresses reach. On
+# Windows LLVM has only its predecessor, which may put sections anywhere, so that all addresses are
+# absolute there, of 64 bits; and which relocates ELF files (that is what "-elf" asks for).
+HAS_JIT_LINK = sys.platform != "win32"
+
+# The cosine of a table's entry: data and code are linked, and the C library is found.
+TRIAL = """
+@table = private constant [2 x double] [double 1.0, double 0.0]
+declare double @cos(double)
+
+define double @trial(i64 %place) {
+  %at = getelementptr double, ptr @table, i64 %place
+  %x = load double, ptr %at
+  %y = call double @cos(double %x)
+  ret double %y
+}
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +50,7 @@ class LLVM:
     binding: Any  # llvmlite's module
     machine: Any
     engine: Any
+    halves: str  # text that comes with kernels on float16
     identity: str  # compilers of the same identity make the same code of the same text
 
 
@@ -82,21 +103,34 @@ def start() -> LLVM:
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    target = binding.Target.from_triple(binding.get_process_triple())
+    suffix = "" if HAS_JIT_LINK else "-elf"
+    target = binding.Target.from_triple(binding.get_process_triple() + suffix)
+    features = binding.get_host_cpu_features()
     tuning = {
         "cpu": binding.get_host_cpu_name(),
-        "features": binding.get_host_cpu_features().flatten(),
+        "features": features.flatten(),
         "opt": OPTIMISATION,
-        "reloc": "pic",
-        "codemodel": "default",
+        "reloc": "pic" if HAS_JIT_LINK else "static",
+        "codemodel": "default" if HAS_JIT_LINK else "large",
     }
     machine = target.create_target_machine(**tuning)
-    # JITLink puts all of a library into one block of memory, so that relative addresses reach.
     engine = binding.create_lljit_compiler(
-        target.create_target_machine(**tuning), use_jit_link=True, suppress_errors=True
+        target.create_target_machine(**tuning), use_jit_link=HAS_JIT_LINK, suppress_errors=True
     )
+    converts = features.get("f16c") or not machine.triple.startswith("x86_64")
+    added = "" if converts else halves.TEXT
     versions = (llvmlite.__version__, binding.llvm_version_info)
-    return LLVM(binding, machine, engine, repr((versions, machine.triple, tuning, PASSES)))
+    identity = repr((versions, machine.triple, tuning, PASSES, added))
+    return LLVM(binding, machine, engine, added, identity)
+
+
+def try_out() -> None:
+    """Raise an error if the compiler can't be started, or makes no kernels that run."""
+    with lock:
+        address = load(cache.digest(TRIAL), TRIAL, "trial")
+    found = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64)(address)(1)
+    if found != 1.0:
+        raise RuntimeError(f"a kernel gives {found}, not 1.0")
 
 
 def object_code(llvm: LLVM, text: str) -> bytes:
@@ -109,6 +143,8 @@ def object_code(llvm: LLVM, text: str) -> bytes:
 
 
 def translate(llvm: LLVM, text: str) -> bytes:
+    if "half" in text:
+        text += llvm.halves
     try:
         # A context of its own: in the common one types and constants would pile up for ever.
         with llvm.binding.parse_assembly(text, llvm.binding.create_context()) as module:

@@ -4,7 +4,7 @@ Memory that is new from the system costs a fault for each of its pages, which ta
 arithmetic that fills it. What is idle is bounded; beyond the limit the oldest goes back. The arrays
 are like all others: they own their memory, and give it back when the last view of it dies.
 
-Where no pool can be (no llvmlite, Windows), arrays have NumPy's own memory.
+Where no pool can be (no compiler, Windows), arrays have NumPy's own memory.
 """
 
 import ctypes

@@ -9,7 +9,7 @@ chunk is chance, so chunks must not depend on each other, nor on how many thread
 
 Why not libgomp: it isn't on every machine, and its threads spin for so long that they take the
 cores from the BLAS. This is one mechanism, which we control, wherever there are POSIX threads.
-Elsewhere (Windows) everything runs on the caller.
+Elsewhere (Windows) everything runs on the caller, and that is what `get_num_threads` says.
 """
 
 import ctypes
@@ -17,10 +17,9 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
-from ...._errors import ArgumentError
-from . import fork_join
+from ...._threads import checked_threads
+from . import fork_join, obstacle
 from .compiler import compiled
 
 POSIX = os.name == "posix"
@@ -40,36 +39,37 @@ def run(address: int, arguments: int, chunks: int) -> None:
 
 
 def set_num_threads(n: int) -> None:
-    """Let each kernel run on up to n threads, the caller's among them.
+    """Let each kernel run on up to n threads, the caller's among them. Results don't depend on it.
 
-    Results don't depend on it. The default is the number of cores that this process may use, or
-    what the environment says as `ADJOINT_NUM_THREADS`.
+    The default is the number of cores that this process may use, or what the environment says as
+    `ADJOINT_NUM_THREADS`.
     """
     global chosen
-    chosen = checked(n, "set_num_threads: n")
+    chosen = checked_threads(n, "set_num_threads: n")
     with changing:
         if pool is not None:
             employ(chosen - 1)
 
 
 def get_num_threads() -> int:
-    """How many threads a kernel runs on, at most."""
+    """How many threads a kernel runs on, at most: 1, too, where there are no kernels."""
+    n = allowed()
+    return n if POSIX and obstacle() is None else 1
+
+
+def allowed() -> int:
+    """How many threads a kernel may run on."""
     global chosen
     if chosen is None:
         chosen = default()
     return chosen
 
 
-def checked(n: Any, what: str) -> int:
-    if type(n) is not int or n < 1:
-        raise ArgumentError(f"{what} is a positive integer, got {n!r}")
-    return n
-
-
 def default() -> int:
     named = os.environ.get("ADJOINT_NUM_THREADS")
     if named:
-        return checked(int(named) if named.isdecimal() else named, "ADJOINT_NUM_THREADS")
+        is_number = named.isdecimal() and len(named) < 20
+        return checked_threads(int(named) if is_number else named, "ADJOINT_NUM_THREADS")
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -84,10 +84,11 @@ def start_and_run(_: None, address: int, arguments: int, chunks: int) -> None:
 
 def start() -> None:
     global pool, entry
+    helpers = allowed() - 1
     if POSIX:
         pool = CREATE(native("create"))()
         workers.clear()  # an interrupted start may have left some in another pool
-        employ(get_num_threads() - 1)
+        employ(helpers)
         entry = RUN(native("run"))
     else:
         entry = RUN(compiled(fork_join.ALONE, "alone"))
