@@ -71,7 +71,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def same_threads() -> Iterator[None]:
     before = threads.get_num_threads()
     yield
-    threads.set_num_threads(before)
+    if threads.get_num_threads() != before:
+        threads.set_num_threads(before)
 
 
 @pytest.fixture
