@@ -1,8 +1,10 @@
 """Kernels as WGSL text: what one invocation, or one workgroup, does with its part of the elements.
 
-Drivers may take sums apart and put them together as if nothing were rounded, and assume that there
-are no NaNs. So sums of sums are kept apart by a word that is 0, which no compiler can know; NaNs
-and infinities are looked for by their bits, and come in as words, as WGSL can't write them.
+Drivers may take sums and products apart and put them together as if nothing were rounded, as it
+suits the rest of the program, and assume that there are no NaNs. So one operation is kept apart
+from the next by a word that is 0, which no compiler can know: a value has the same bits in every
+program that computes it. NaNs and infinities are looked for by their bits, and come in as words, as
+WGSL can't write them.
 """
 
 import math
@@ -31,11 +33,16 @@ INFIX = {
 CALLS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "round"}
 CALLS |= {"absolute": "abs", "fma": "fma"}
 INFINITY = "0x7f800000u"
-SUMS = ("add", "sub", "fma", "neg")
+SUMS = ("add", "sub", "neg", "fma")
+PRODUCTS = ("mul", "div", "sqrt")
 
 
+# Words are read once: lavapipe reads them anew in every round of a loop otherwise, and kernels take
+# 10 to 20 % longer.
+WORDS = "let p = p;"
 OPAQUE = """
-fn opaque(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) ^ p.nothing); }"""
+var<private> nothing: u32;
+fn opaque(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) ^ nothing); }"""
 EXACT_FMA = """
 fn upper_half(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u); }
 fn exact_fma(x: f32, y: f32, z: f32) -> f32 {
@@ -98,7 +105,7 @@ fn upper_word(x: u32, y: u32) -> u32 {
 fn sin_of_quarters(x: f32, more: u32) -> f32 {
     let bits = bitcast<u32>(x);
     let exponent = (bits >> 23u) & 255u;
-    if (exponent == 255u) { return bitcast<f32>(0x7fc00000u ^ p.nothing); }
+    if (exponent == 255u) { return bitcast<f32>(0x7fc00000u ^ nothing); }
     let digits = (bits & 0x7fffffu) | 0x800000u;
     let start = exponent - 120u;
     let last = window(start + 64u);
@@ -189,7 +196,7 @@ class Renderer:
         self.declarations: list[str] = []
         self.constants: dict[str, float] = {}
         self.names: dict[Value, str] = {}
-        self.taken_on = sums_in_sums(kernel.values)
+        self.opaque = kept_apart(kernel.values)
         self.count = 0
         shared = dict(layout.shared)
         self.array = {k: f"out{shared[k]}" if k in shared else f"x{k}" for k, _ in self.sources}
@@ -249,12 +256,13 @@ class Renderer:
         names += [f"{name}:{'u32' if name == 'nothing' else 'f32'}" for name in self.constants]
         inputs = {f"x{k}": storage_type(v.type) for k, v in self.sources if k not in shared}
         outputs = {f"out{k}": storage_type(v.type) for k, v in enumerate(self.kernel.outputs)}
+        first = [WORDS, "nothing = p.nothing;"] if "nothing" in self.constants else [WORDS]
         return Rendered(
             inputs,
             outputs,
             " ".join(names),
             "\n".join(self.declarations),
-            "\n".join(self.lines),
+            "\n".join([*first, *self.lines]),
             tuple(self.constants.values()),
         )
 
@@ -288,8 +296,7 @@ class Renderer:
         if self.layout.whole:
             self.combine(how, held)
         for v, acc in how.items():
-            result = acc.result(held[v])
-            self.names[v] = self.write(result)
+            [self.names[v]] = self.written([acc.result(held[v])])
 
     def combine(self, how: dict[Value, Accumulator], held: dict[Value, tuple[Value, ...]]) -> None:
         """What the lanes of a workgroup have, joined as a tree; all lanes get the result."""
@@ -322,10 +329,14 @@ class Renderer:
                 self.line(f"{part.detail} = {name}[0];")
 
     def assign(self, targets: tuple[Value, ...], values: tuple[Value, ...]) -> None:
-        self.taken_on |= sums_in_sums(walk(values))
-        made = [self.write(x) for x in values]
-        for target, name in zip(targets, made, strict=True):
+        for target, name in zip(targets, self.written(values), strict=True):
             self.line(f"{target.detail} = {name};")
+
+    def written(self, values: Iterable[Value]) -> list[str]:
+        """The names of values that aren't the kernel's own."""
+        values = list(values)
+        self.opaque |= kept_apart(walk(values))
+        return [self.write(x) for x in values]
 
     def write_fixed(self, values: Iterable[Value]) -> None:
         """Write what is the same all along a row before the loop over it begins."""
@@ -384,8 +395,8 @@ class Renderer:
         return self.names[out]
 
     def guarded(self, v: Value) -> str:
-        """The same, where a sum is taken on, in a way that nobody sees through."""
-        if v not in self.taken_on:
+        """The expression of a value, behind what nobody sees through where it has to be."""
+        if v not in self.opaque:
             return self.text(v)
         self.declare(OPAQUE)
         return f"opaque({self.text(v)})"
@@ -417,7 +428,7 @@ class Renderer:
             self.declare(FAR)
             name = self.new_name("v")
             self.line(f"var {name} = {args[2]};")
-            self.line(f"if ({args[0]}) {{ {name} = far_{v.detail}({args[1]}); }}")
+            self.line(f"if ({args[0]}) {{ {name} = opaque(far_{v.detail}({args[1]})); }}")
             return name
         if op == "convert":
             return f"{typed(v.type)}({args[0]})"
@@ -513,17 +524,21 @@ class Scope:
         self.renderer.names = self.former
 
 
-def sums_in_sums(values: Iterable[Value]) -> set[Value]:
-    """The sums of floats that are added to something, and products that are added to others."""
-    sums = [v for v in values if v.op in SUMS and v.type == F32]
-    added = [arg for v in sums for arg in (v.args[2:] if v.op == "fma" else v.args)]
-    scaled = [v.args[-1] for v in sums if products(v) == 2]
-    return {arg for arg in added if arg.op in SUMS} | {arg for arg in scaled if arg.op == "mul"}
+def kept_apart(values: Iterable[Value]) -> set[Value]:
+    """The floats that a driver could compute together with what is made of them."""
+    return {
+        arg
+        for v in values
+        for k, arg in enumerate(v.args)
+        if arg.type == F32 and (arg.op in PRODUCTS or (arg.op in SUMS and not is_factor(v, k)))
+    }
 
 
-def products(v: Value) -> int:
-    """How many products a sum adds up: a factor that two of them have must not be taken out."""
-    return (v.op == "fma") + sum(arg.op == "mul" for arg in (v.args[2:] or v.args))
+def is_factor(v: Value, k: int) -> bool:
+    """Whether operand k is a factor of fma: a sum there, as in polynomials, isn't multiplied out,
+    which would take more operations. (An exact fma is a function that subtracts from its factors.)
+    """
+    return v.op == "fma" and not v.detail and k < 2
 
 
 def held_value(name: str, type: Type) -> Value:
