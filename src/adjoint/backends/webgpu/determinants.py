@@ -30,12 +30,12 @@ struct Scaled { value: f32, exponent: i32 }
 
 fn scaled(x: f32) -> Scaled {
     let bits = bitcast<u32>(x);
-    let e = bits >> 23u & 255u;
+    let e = (bits >> 23u) & 255u;
     if (e == 255u || (bits & 0x7fffffffu) == 0u) { return Scaled(x, 0); }
     if (e == 0u) {  // subnormal
         let digits = bits & 0x7fffffu;
         let shift = countLeadingZeros(digits) - 8u;
-        let value = (digits << shift & 0x7fffffu) | (bits & 0x80000000u) | 0x3f800000u;
+        let value = ((digits << shift) & 0x7fffffu) | (bits & 0x80000000u) | 0x3f800000u;
         return Scaled(bitcast<f32>(value), -126 - i32(shift));
     }
     return Scaled(bitcast<f32>((bits & 0x807fffffu) | 0x3f800000u), i32(e) - 127);
