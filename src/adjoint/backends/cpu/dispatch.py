@@ -160,9 +160,9 @@ def from_module(name: str, small: Callable, module: str, least: int) -> Callable
     return call
 
 
-def product(small: Callable) -> Callable:
+def product(large: Callable) -> Callable:
     """Matrix products, of which small ones are many."""
-    fast, times = None, binary("multiply", np.multiply)
+    small, fast, times = np.matmul, None, binary("multiply", np.multiply)
 
     def call(x, y):
         nonlocal fast
@@ -171,7 +171,7 @@ def product(small: Callable) -> Callable:
         if x.shape[-1] == 1 == y.shape[-2] and x.ndim > 1:  # nothing is summed
             return times(x, y)
         if fast is None:
-            fast = found("fast.matmul", "matmul", small)
+            fast = found("fast.matmul", "matmul", large)
         return fast(x, y)
 
     return call
