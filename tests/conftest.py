@@ -46,6 +46,11 @@ def why_no_gpu() -> str | None:
     return next(device.why_not for device in devices() if device.name == "webgpu")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have tests that take minutes come first: at the end, one processor would wait for another."""
+    items.sort(key=lambda item: "swiftshader" not in getattr(item, "fixturenames", ()))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests marked `webgpu` are skipped where no GPU can be used. Where CI is set they fail."""
     if item.get_closest_marker("webgpu") is None or why_no_gpu() is None:
