@@ -46,7 +46,7 @@ class Truth(NamedTuple):
 
 
 def value_of(function: Callable, *numbers: Any) -> Any:
-    """What a function is, or None at a pole and where it is complex."""
+    """The value of a function, or None at a pole and where it is complex."""
     try:
         result = function(*numbers)
     except ZeroDivisionError:

@@ -210,7 +210,7 @@ def members(word: str, dtype: str) -> list[float]:
 
 
 def part(word: str, b: float) -> Part:
-    """What a word of the right side means beside an imaginary part of b."""
+    """The meaning of a word of the right side beside an imaginary part of b."""
     if "*" in word:
         size, function = word.split("*")
         return float(size) * getattr(math, function)(b), True

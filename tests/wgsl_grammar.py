@@ -1,4 +1,4 @@
-"""What the WGSL standard says about operators side by side; naga, which wgpu compiles with, is more
+"""Rules of the WGSL standard for operators side by side; naga, which wgpu compiles with, is more
 lenient (https://www.w3.org/TR/WGSL/#expression-grammar).
 
 A bitwise operator stands beside none but itself, `&&` and `||` not beside each other, a comparison
