@@ -57,7 +57,7 @@ def user_caches() -> Path:
 
 
 def load(key: str) -> bytes | None:
-    """Code that was stored under this key, if it is whole and nobody else could have put it there."""
+    """The code stored under this key, if it is whole and nobody else could have put it there."""
     place = directory()
     if place is None:
         return None
