@@ -778,7 +778,7 @@ def test_a_step_after_a_cast_changes_nothing_and_says_why() -> None:
     assert same(values(model), before)
 
 
-def test_data_is_a_value_that_can_be_replaced() -> None:
+def test_data_can_be_replaced() -> None:
     layer = nn.Linear(2, 1, bias=False)
     state = layer.state_dict()
     before = layer.weight.tolist()

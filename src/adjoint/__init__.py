@@ -197,6 +197,19 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, *_HOME})
 
 
+def _drawn(name: str) -> _typing.Callable:
+    """A method of tensors that fills them with random numbers, and loads `random` on first use."""
+
+    def call(x: Tensor, *args: _typing.Any, **kwargs: _typing.Any) -> Tensor:
+        module = _importlib.import_module(".random._fill", __name__)
+        return getattr(module, name)(x, *args, **kwargs)
+
+    return call
+
+
+for _name in ("normal_", "uniform_"):
+    _methods.bind_in_place(_name, _drawn(_name))
+
 _INTERNAL = {"backends", "functions", "primitives"}
 __all__ = [  # type: ignore[reportUnsupportedDunderAll]
     name

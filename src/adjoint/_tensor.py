@@ -77,6 +77,7 @@ class Tensor:
         __dlpack__: Callable[..., Any]
         __dlpack_device__: Callable[[], tuple[int, int]]
         __array_namespace__: Callable[..., Any]
+        data: "Tensor"
         __getitem__: Callable[[Any], "Tensor"]
         __setitem__: Callable[[Any, Any], None]
 
@@ -171,30 +172,13 @@ class Tensor:
         """The same values, without a graph."""
         return share(self)
 
-    @property
-    def data(self) -> "Tensor":
-        """The same values, without a graph; assigning a tensor of the same shape and dtype puts its
-        values in their place, also in a leaf.
+    def _owner(self) -> "Tensor":
+        """The tensor whose values these are: itself, unless this is what `.data` gave."""
+        return self
 
-        >>> x = ad.tensor([1.0, 2.0], requires_grad=True)
-        >>> x.data = x.data * 10
-        >>> x
-        tensor([10., 20.], requires_grad=True)
-        """
-        return share(self)
-
-    @data.setter
-    def data(self, value: "Tensor") -> None:
-        if not isinstance(value, Tensor):
-            raise DTypeError(f"data: a tensor is needed, got {type(value).__name__}")
-        check_like("data", self, value, "value")
-        if not self.is_leaf:
-            raise GradientError(
-                "data: only the values of leaves can be replaced; this tensor was computed by "
-                f"{self.node.name}"  # type: ignore[union-attr]
-            )
-        journal(self)
-        self.raw = share(value).raw
+    def _value(self) -> "Tensor":
+        """A tensor that isn't a name of another one: itself, unless this is what `.data` gave."""
+        return self
 
     def retain_grad(self) -> None:
         """Have `backward` keep this tensor's gradient in `.grad` although it isn't a leaf."""

@@ -216,9 +216,11 @@ class Trace:
 
     def lift(self, tensor: Tensor) -> Traced:
         """The traced array behind a tensor; a tensor from outside becomes a capture."""
-        if self.owns(tensor.raw):
-            return tensor.raw
-        if type(tensor.raw) is Traced and not (self.outer and self.outer.known(tensor.raw)):
+        data = tensor.raw
+        if self.owns(data):
+            return data
+        tensor = tensor._owner()
+        if type(data) is Traced and not (self.outer and self.outer.known(data)):
             raise TraceError.escaped("trace")
         if id(tensor) in self.stand_ins:
             raise_alias(tensor)
@@ -242,6 +244,7 @@ class Trace:
         self.remember(tensor)
 
     def remember(self, tensor: Tensor) -> Before:
+        tensor = tensor._owner()
         if id(tensor) in self.stand_ins:
             raise_alias(tensor)
         now = Before(tensor, tensor.raw, tensor.node, tensor._grad)

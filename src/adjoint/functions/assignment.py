@@ -1,17 +1,16 @@
-"""Writing to tensors: x[index] = v, x += y, x.add_, x.at[index]."""
+"""Writing to parts of tensors: x[index] = v, and what in-place operations share with it."""
 
 import math
 from typing import Any
 
 from .. import backends
-from .._errors import DTypeError, GradientError, ShapeError
+from .._errors import GradientError, ShapeError
 from .._modes import ANOMALY, GRAD, PROFILE, TRACE, mode
 from .._node import extra
 from .._shapes import broadcasts_to
 from .._tensor import Tensor, journal, share
 from .._timing import TimedWrites
 from ..primitives import indexing, shapes
-from ..primitives.conversions import add_scaled
 from ..primitives.elementwise import where
 from ..primitives.reductions import broadcast_to
 from ._arguments import as_tensor_like
@@ -73,7 +72,7 @@ def writable(function: str, x: Tensor, *values: Any) -> bool:
     if grad and x.node is not None and x.is_leaf:
         raise GradientError(
             f"{function}: this tensor is a leaf that requires grad, so changing it here would lose "
-            "its gradient; do it under ad.no_grad(), or on a copy: y = x * 1"
+            "its gradient; do it under ad.no_grad(), on x.data, or on a copy: y = x * 1"
         )
     if not grad and not x.is_leaf:
         raise GradientError(
@@ -105,69 +104,3 @@ def rebind(x: Tensor, result: Tensor) -> None:
         former, x.node = x.node, result.node
         if former is not None and former.extra is not None and x.node is not None:
             extra(x.node).retains, former.extra.retains = former.extra.retains, None
-
-
-def inplace(function: Any) -> Any:
-    """The in-place form of a binary operator: x += y."""
-    name = f"in-place {function.__name__}"
-    op = getattr(function, "op", None)
-
-    def operate(x: Tensor, y: Any) -> Tensor:
-        recorded = writable(name, x, y)
-        module = None if recorded or op is None else overwritable(x, y)
-        if module and op and module.compute_into(x.raw, op.name, y.raw):
-            return x
-        replace(name, x, function(x, y))
-        return x
-
-    return operate
-
-
-def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
-    """x += alpha * y in one pass, as optimizers do it; returns x.
-
-    >>> x = ad.asarray([1.0, 2.0])
-    >>> x.add_(ad.asarray([10.0, 10.0]), alpha=0.5)
-    tensor([6., 7.])
-    """
-    recorded = writable("add_", x, y)
-    if isinstance(alpha, float) and x.raw.dtype.kind in "iub":
-        raise DTypeError(f"add_: alpha={alpha} doesn't go with a tensor of {x.dtype.name}")
-    module = None if recorded else overwritable(x, y)
-    if module is None:
-        replace("add_", x, add_scaled(x, y, alpha=alpha))
-    else:
-        module.axpy(x.raw, y.raw, alpha)
-    return x
-
-
-def overwritable(x: Tensor, y: Any) -> Any:
-    """x's backend, if a result may be computed from x and y into x's own memory, else None."""
-    if not isinstance(y, Tensor) or y.raw.shape != x.raw.shape:
-        return None
-    word = mode.word
-    if word > GRAD and word & (TRACE | ANOMALY):
-        return None
-    if y.raw.dtype is not x.raw.dtype or x.raw.dtype.kind != "f":
-        return None
-    if type(y.raw) is not type(x.raw):
-        return None
-    module: Any = backends.LOADED.get(type(x.raw))
-    if not module or y.raw is x.raw or not module.exclusive(x.raw, 1):
-        return None
-    return module if word <= GRAD else TimedWrites(module)
-
-
-def replace(function: str, x: Tensor, result: Tensor) -> None:
-    """Let x be the result of an in-place operation, which keeps its shape and dtype."""
-    if result.raw.shape != x.raw.shape:
-        raise ShapeError(
-            f"{function}: the result has shape {result.shape}, the tensor {x.shape}; it can't grow "
-            "in place"
-        )
-    if result.raw.dtype is not x.raw.dtype:
-        raise DTypeError(
-            f"{function}: the result is {result.dtype.name}, the tensor {x.dtype.name}; its dtype "
-            "can't change in place: cast the other operand with ad.astype"
-        )
-    rebind(x, result)

@@ -93,7 +93,7 @@ def from_tensor(
         x = cast(x, dtype=raw)
     elif copy:  # tensors are values: sharing the memory is as good as a copy
         x = reshape(x, shape=x.shape)
-    return x.detach().requires_grad_() if requires_grad else x
+    return x.detach().requires_grad_() if requires_grad else x._value()
 
 
 def ask_for_grad(x: Tensor, requires_grad: bool) -> Tensor:

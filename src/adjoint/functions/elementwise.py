@@ -27,7 +27,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = Non
             f"astype: {x.dtype.name} to {raw} would lose the imaginary part; use ad.real(x)"
         )
     x = x if device is None else to_device(x, device)
-    return x if raw is x.raw.dtype and not copy else conversions.cast(x, dtype=raw)
+    return x._value() if raw is x.raw.dtype and not copy else conversions.cast(x, dtype=raw)
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
@@ -174,4 +174,4 @@ def to_device(x: Tensor, device: str, /, *, stream: Any = None) -> Tensor:
     """
     if stream is not None:
         raise ArgumentError(f"to_device: {device} has no streams, got stream={stream!r}")
-    return move(x, device=device, source=x.device) if is_elsewhere(x, device) else x
+    return move(x, device=device, source=x.device) if is_elsewhere(x, device) else x._value()

@@ -15,6 +15,7 @@ from .._modes import GRAD, mode
 from .._tensor import Tensor, wrap
 from ..primitives import elementwise as ops
 from . import (
+    aliases,
     arrangement,
     assignment,
     at,
@@ -22,6 +23,7 @@ from . import (
     elementwise,
     hints,
     indexing,
+    inplace,
     inspection,
     interchange,
     notebooks,
@@ -112,7 +114,6 @@ METHODS: dict[str, Callable] = {
     "sum": reductions.sum,
     "topk": sorting.topk,
     "var": reductions.var,
-    "add_": assignment.add_,
     "to_device": elementwise.to_device,
     "reciprocal": elementwise.reciprocal,
     "argmin": reductions.argmin,
@@ -141,6 +142,16 @@ METHODS: dict[str, Callable] = {
     "__getattr__": hints.missing_from_tensor,
     "__getitem__": indexing.getitem,
     "__setitem__": assignment.setitem,
+}
+IN_PLACE: dict[str, Callable] = {
+    "add_": inplace.add_,
+    "clamp_": inplace.clamp_,
+    "copy_": inplace.copy_,
+    "div_": inplace.div_,
+    "fill_": inplace.fill_,
+    "mul_": inplace.mul_,
+    "sub_": inplace.sub_,
+    "zero_": inplace.zero_,
 }
 
 
@@ -177,6 +188,7 @@ def transposed(x: Tensor) -> Tensor:
 
 
 PROPERTIES: dict[str, Any] = {
+    "data": property(aliases.data, aliases.set_data),
     "at": property(at.At, doc="x.at[index].set(v), .add(v), .multiply(v), .min(v), ..."),
     "T": property(transposed),
     "real": property(elementwise.real),
@@ -199,11 +211,21 @@ def bind() -> None:
         setattr(Tensor, name, comparable(function))
         setattr(Expr, name, function)
     for name, function in BINARY.items():
-        setattr(Tensor, f"__i{name}__", assignment.inplace(function))
+        bind_in_place(f"__i{name}__", inplace.inplace(function))
+    for name, function in IN_PLACE.items():
+        bind_in_place(name, function)
     for name, function in METHODS.items():
         setattr(Tensor, name, function)
     for name, value in PROPERTIES.items():
         setattr(Tensor, name, value)
+    aliases.Alias.__getitem__ = aliases.part
+    aliases.Alias.__setitem__ = aliases.set_part
+
+
+def bind_in_place(name: str, function: Callable) -> None:
+    """Have a method that changes tensors, and through an alias the tensor that it is a name of."""
+    setattr(Tensor, name, function)
+    setattr(aliases.Alias, name, aliases.through(name, function))
 
 
 bind()

@@ -12,8 +12,8 @@ from .._errors import ArgumentError, DTypeError
 from .._modes import PROFILE, TRACE, Switch, mode, no_grad
 from .._tensor import Tensor
 from .._timing import region
-from ..functions.assignment import replace
 from ..functions.creation import asarray, full, zeros
+from ..functions.inplace import replace
 from ..functions.shapes import concat
 from ..kernels.optimizers import Rule
 from . import _steps

@@ -9,8 +9,8 @@ from .._errors import ArgumentError
 from .._modes import no_grad
 from .._tensor import Tensor, share
 from ..functions._arguments import as_number
-from ..functions.assignment import replace
 from ..functions.creation import asarray, zeros
+from ..functions.inplace import replace
 from ..functions.shapes import broadcast_to
 from ..kernels.optimizers import Rule, average
 from ..primitives.elementwise import minimum

@@ -10,8 +10,8 @@ from .. import backends
 from .._errors import DeviceError, DTypeError
 from .._modes import ANOMALY, TRACE, mode
 from .._tensor import Tensor, describe
-from ..functions.assignment import replace
 from ..functions.elementwise import astype
+from ..functions.inplace import replace
 from ..kernels.language import TYPES
 from ..kernels.optimizers import Functions, Rule
 from ..primitives.devices import move

@@ -1,0 +1,165 @@
+"""In-place operations: x += y, x.mul_(y), x.zero_(). They change this tensor object only, and are
+recorded, as x[...] = v is; leaves that require grad refuse them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import backends
+from .._errors import DTypeError, ShapeError
+from .._modes import ANOMALY, GRAD, TRACE, mode
+from .._tensor import Tensor
+from .._timing import TimedWrites
+from ..primitives import elementwise as ops
+from ..primitives.conversions import add_scaled
+from ._arguments import as_tensor
+from .assignment import rebind, setitem, writable
+from .elementwise import clip, to_device
+
+
+def inplace(function: Any, name: str = "") -> Any:
+    """The in-place form of a binary operator: x += y."""
+    name = name or f"in-place {function.__name__}"
+    op = getattr(function, "op", None)
+
+    def operate(x: Tensor, y: Any) -> Tensor:
+        recorded = writable(name, x, y)
+        module = None if recorded or op is None else overwritable(x, y)
+        if module and op and module.compute_into(x.raw, op.name, y.raw):
+            return x
+        replace(name, x, function(x, y))
+        return x
+
+    return operate
+
+
+def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
+    """x += alpha * y in one pass, as optimizers do it; returns x.
+
+    >>> x = ad.asarray([1.0, 2.0])
+    >>> x.add_(ad.asarray([10.0, 10.0]), alpha=0.5)
+    tensor([6., 7.])
+    """
+    recorded = writable("add_", x, y)
+    if isinstance(alpha, float) and x.raw.dtype.kind in "iub":
+        raise DTypeError(f"add_: alpha={alpha} doesn't go with a tensor of {x.dtype.name}")
+    module = None if recorded else overwritable(x, y)
+    if module is None:
+        replace("add_", x, add_scaled(x, y, alpha=alpha))
+    else:
+        module.axpy(x.raw, y.raw, alpha)
+    return x
+
+
+def overwritable(x: Tensor, y: Any) -> Any:
+    """x's backend, if a result may be computed from x and y into x's own memory, else None."""
+    if not isinstance(y, Tensor) or y.raw.shape != x.raw.shape:
+        return None
+    word = mode.word
+    if word > GRAD and word & (TRACE | ANOMALY):
+        return None
+    if y.raw.dtype is not x.raw.dtype or x.raw.dtype.kind != "f":
+        return None
+    if type(y.raw) is not type(x.raw):
+        return None
+    module: Any = backends.LOADED.get(type(x.raw))
+    if not module or y.raw is x.raw or not module.exclusive(x.raw, 1):
+        return None
+    return module if word <= GRAD else TimedWrites(module)
+
+
+def replace(function: str, x: Tensor, result: Tensor) -> None:
+    """Let x be the result of an in-place operation, which keeps its shape and dtype."""
+    if result.raw.shape != x.raw.shape:
+        raise ShapeError(
+            f"{function}: the result has shape {result.shape}, the tensor {x.shape}; it can't grow "
+            "in place"
+        )
+    if result.raw.dtype is not x.raw.dtype:
+        raise DTypeError(
+            f"{function}: the result is {result.dtype.name}, the tensor {x.dtype.name}; its dtype "
+            "can't change in place: cast the other operand with ad.astype"
+        )
+    rebind(x, result)
+
+
+multiply_into: Callable = inplace(ops.multiply, "mul_")
+divide_into: Callable = inplace(ops.divide, "div_")
+subtract_into: Callable = inplace(ops.subtract, "sub_")
+
+
+def mul_(x: Tensor, y: Any) -> Tensor:
+    """x *= y; returns x.
+
+    >>> ad.asarray([1.0, 2.0]).mul_(10)
+    tensor([10., 20.])
+    """
+    return multiply_into(x, y)
+
+
+def div_(x: Tensor, y: Any) -> Tensor:
+    """x /= y; returns x.
+
+    >>> ad.asarray([1.0, 2.0]).div_(2)
+    tensor([0.5, 1. ])
+    """
+    return divide_into(x, y)
+
+
+def sub_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
+    """x -= alpha * y in one pass; returns x.
+
+    >>> ad.asarray([1.0, 2.0]).sub_(1.0)
+    tensor([0., 1.])
+    """
+    return subtract_into(x, y) if alpha == 1 else add_(x, y, alpha=-alpha)
+
+
+def clamp_(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """Let x be at least `min` and at most `max`; returns x.
+
+    >>> ad.asarray([-1.0, 0.5, 2.0]).clamp_(0, 1)
+    tensor([0. , 0.5, 1. ])
+    """
+    writable("clamp_", x, min, max)
+    replace("clamp_", x, clip(x, min, max))
+    return x
+
+
+def zero_(x: Tensor) -> Tensor:
+    """0 everywhere; returns x.
+
+    >>> ad.asarray([1.0, 2.0]).zero_()
+    tensor([0., 0.])
+    """
+    return filled("zero_", x, False if x.raw.dtype.kind == "b" else 0)
+
+
+def fill_(x: Tensor, value: Any) -> Tensor:
+    """One value everywhere; returns x.
+
+    >>> ad.asarray([1.0, 2.0]).fill_(7)
+    tensor([7., 7.])
+    """
+    if isinstance(value, Tensor) and value.ndim:
+        raise ShapeError(f"fill_: one value is needed, got shape {value.shape}; use copy_")
+    return filled("fill_", x, value)
+
+
+def filled(function: str, x: Tensor, value: Any) -> Tensor:
+    recorded = writable(function, x, value)
+    # As parts, elements are written to the memory that x has; x[...] = v would share v's.
+    setitem(x, ... if recorded else (slice(None),) * x.ndim, value)
+    return x
+
+
+def copy_(x: Tensor, source: Any) -> Tensor:
+    """Let x have the values of a tensor that broadcasts to its shape, in its own dtype and on its
+    own device; returns x.
+
+    >>> ad.zeros((2, 2)).copy_(ad.asarray([1.0, 2.0]))
+    tensor([[1., 2.],
+            [1., 2.]])
+    """
+    writable("copy_", x, source)
+    setitem(x, ..., to_device(as_tensor("copy_", source), x.device))
+    return x
