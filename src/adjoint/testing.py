@@ -15,21 +15,36 @@ from .functions.creation import asarray
 __all__ = ["check_grads"]
 
 
+# By the narrowest dtype on the way: eps is about the cube root of its precision u, where rounding
+# and curvature cost the same, u^(2/3); rtol and atol leave room for some dozens of roundings.
+SETTINGS = {
+    np.dtype(np.float64): {"eps": 1e-5, "rtol": 1e-5, "atol": 1e-7},
+    np.dtype(np.float32): {"eps": 5e-3, "rtol": 1e-3, "atol": 1e-3},
+    np.dtype(np.float16): {"eps": 1e-1, "rtol": 1e-1, "atol": 1e-1},
+}
+
+
 def check_grads(
     f: Callable[..., Any],
     args: Sequence[Any],
     order: int = 2,
     *,
-    eps: float = 1e-5,
-    rtol: float = 1e-5,
-    atol: float = 1e-7,
+    eps: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
 ) -> None:
     """Compare the gradients of f up to an order with central differences, in float64.
 
     `f` takes the tensors `args` and returns a tensor, or a tuple of them. Integer arguments are
-    left as they are. Order 2 checks the gradient's own gradient, and so on.
+    left as they are, and outputs that aren't floats are left out. Order 2 checks the gradient's own
+    gradient, and so on.
+
+    A difference is no better than the narrowest dtype between an output and the arguments. For
+    float64 the step `eps` is 1e-5, `rtol` 1e-5, `atol` 1e-7; for float32 they are 5e-3, 1e-3 and
+    1e-3, for float16 0.1 each. Those that are given are used instead.
 
     >>> ad.testing.check_grads(lambda x: ad.tanh(x * x).sum(), [ad.asarray([0.5, 2.0])])
+    >>> ad.testing.check_grads(lambda x: ad.tanh(x.astype(ad.float32)), [ad.asarray([0.5, 2.0])])
     """
     tensors = [asarray(x) for x in args]
     for x in tensors:
@@ -39,7 +54,41 @@ def check_grads(
                 "arguments, and what f uses besides, to the CPU: x.to('cpu')"
             )
     tensors = [wrap(as_double(x)) for x in tensors]
-    check_order(f, tensors, order, 1, eps, rtol, atol, np.random.default_rng(0))
+    given = {k: v for k, v in {"eps": eps, "rtol": rtol, "atol": atol}.items() if v is not None}
+    rng = np.random.default_rng(0)
+    for dtype, places in by_precision(f, tensors).items():
+        check_order(chosen(f, places), tensors, order, 1, **SETTINGS[dtype] | given, rng=rng)
+
+
+def by_precision(f: Callable, args: list[Tensor]) -> dict[np.dtype, list[int]]:
+    """Which outputs have which dtype as the narrowest on the way."""
+    groups: dict[np.dtype, list[int]] = {}
+    given = [fresh(x).requires_grad_() if x.raw.dtype.kind == "f" else x for x in args]
+    for k, out in enumerate(results(f, given)):
+        groups.setdefault(narrowest(out), []).append(k)
+    return groups
+
+
+def narrowest(out: Tensor) -> np.dtype:
+    """The narrowest of the float dtypes between an output and what it depends on."""
+    found, seen, waiting = {out.raw.dtype}, set(), [out.node] if out.node else []
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting.extend(node.inputs)
+            found.add(node.dtype)
+    return min((dtype for dtype in found if dtype in SETTINGS), key=lambda dtype: dtype.itemsize)
+
+
+def chosen(f: Callable, places: list[int]) -> Callable:
+    """f with some of its float outputs only."""
+
+    def call(*args: Tensor) -> list[Tensor]:
+        outs = results(f, args)
+        return [outs[k] for k in places]
+
+    return call
 
 
 def as_double(x: Tensor) -> np.ndarray:
@@ -50,7 +99,7 @@ def as_double(x: Tensor) -> np.ndarray:
 def check_order(f, args, order, level, eps, rtol, atol, rng) -> None:
     variable = [k for k, x in enumerate(args) if x.raw.dtype.kind == "f"]
     outputs = results(f, args)
-    weights = [wrap(rng.standard_normal(out.shape)) for out in outputs]
+    weights = [wrap(np.asarray(rng.standard_normal(out.shape), out.raw.dtype)) for out in outputs]
 
     def pulled_back(*values):
         """The gradients of f, as a function of its arguments and of the incoming gradients."""
@@ -89,7 +138,7 @@ def zeros(x: Tensor) -> Tensor:
     return wrap(np.zeros(x.shape, x.raw.dtype))
 
 
-def results(f: Callable, args: list) -> list[Tensor]:
+def results(f: Callable, args: Sequence[Any]) -> list[Tensor]:
     """The float outputs of f."""
     out = f(*args)
     outs = out if isinstance(out, (tuple, list)) else (out,)
@@ -104,7 +153,7 @@ def compare(f, args, weights, position, exact, level, eps, rtol, atol) -> None:
         given[position] = wrap(data)
         outs = results(f, given)
         return math.fsum(
-            float(np.vdot(out.detach().numpy(), w.numpy()))
+            float(np.vdot(as_double(out), as_double(w)))
             for out, w in zip(outs, weights, strict=True)
         )
 
@@ -114,8 +163,8 @@ def compare(f, args, weights, position, exact, level, eps, rtol, atol) -> None:
         up, down = start.copy(), start.copy()
         up[index] += eps
         down[index] -= eps
-        numeric[index] = (value(up) - value(down)) / (2 * eps)
-    found = exact.detach().numpy()
+        numeric[index] = (value(up) - value(down)) / (float(up[index]) - float(down[index]))
+    found = as_double(exact)
     if found.shape != start.shape or not np.allclose(found, numeric, rtol, atol):
         raise CheckError(
             f"gradient of order {level} with respect to argument {position} is wrong:\n"
