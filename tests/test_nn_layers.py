@@ -1,6 +1,7 @@
 """Layers are PyTorch's: results, gradients, buffers, names; their options are checked early."""
 
 import copy
+import itertools
 import math
 import pickle
 import re
@@ -251,6 +252,59 @@ def test_the_count_keeps_its_dtype() -> None:
     layer = nn.BatchNorm1d(2).half()
     assert layer.num_batches_tracked.dtype == ad.int64
     assert layer.running_mean.dtype == ad.float16
+
+
+def test_statistics_that_are_no_longer_tracked_stay() -> None:
+    layer, x = nn.BatchNorm1d(2), ad.asarray(reals(3, 2), dtype=ad.float32)
+    layer(x)
+    before = {name: values(value).copy() for name, value in layer.state_dict().items()}
+    layer.track_running_stats = False
+    out = layer(x)
+    layer.reset_parameters()
+    for name, value in layer.state_dict().items():
+        np.testing.assert_array_equal(values(value), before[name])
+    close(ad.mean(out, axis=0), [0, 0], 1e-6)  # the batch's statistics are used all the same
+    assert not np.allclose(values(ad.mean(layer.eval()(x), axis=0)), 0)  # and now the running ones
+    instance = nn.InstanceNorm1d(2, track_running_stats=True)
+    instance.track_running_stats = False
+    for mode in (True, False):
+        out = instance.train(mode)(ad.asarray(reals(3, 2, 4), dtype=ad.float32))
+        close(instance.running_mean, [0, 0])
+        close(ad.mean(out, axis=2), np.zeros((3, 2)), 1e-6)
+
+
+def runs_of_norm(library: Any, kind: str, tensor: Any, *case: Any) -> list[Any]:
+    """What a norm gives and has after calls with settings that change on the way."""
+    training, tracks_first, tracks_later, momentum, buffers = case
+    layer = getattr(library, kind)(2, momentum=momentum, track_running_stats=tracks_first)
+    layer(tensor(reals(3, 2, 4)))
+    layer.track_running_stats = tracks_later
+    if not buffers:
+        layer.running_mean = layer.running_var = layer.num_batches_tracked = None
+    layer.train(training)
+    found: list[Any] = []
+    for seed in range(2):
+        try:
+            found.append(layer(tensor(reals(3, 2, 4, seed=seed + 1))))
+        except (RuntimeError, ValueError):
+            return ["an error"]
+    if kind == "BatchNorm1d" or tracks_later:  # else PyTorch goes on to change them, even here
+        found += [layer.running_mean, layer.running_var, layer.num_batches_tracked]
+    return [None if x is None else x.detach().numpy().copy() for x in found]
+
+
+@pytest.mark.parametrize("kind", ["BatchNorm1d", "InstanceNorm1d"])
+def test_norms_track_as_those_of_torch(kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    both = (True, False)
+    for case in itertools.product(both, both, both, (0.3, None), both):
+        ours = runs_of_norm(nn, kind, lambda a: ad.asarray(a, dtype=ad.float32), *case)
+        theirs = runs_of_norm(torch.nn, kind, lambda a: torch.tensor(a).float(), *case)
+        for x, y in zip(ours, theirs, strict=True):
+            if isinstance(y, np.ndarray):
+                np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5, err_msg=str(case))
+            else:
+                assert x is y or x == y, case
 
 
 # Dropout.

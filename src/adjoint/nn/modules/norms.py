@@ -69,7 +69,9 @@ class ChannelNorm(Norm):
 
     @no_grad()
     def reset_running_stats(self) -> None:
-        """Forget all batches: the running mean is 0, the variance 1."""
+        """Forget all batches, if they are tracked: the running mean is 0, the variance 1."""
+        if not self.track_running_stats:
+            return
         statistics = self.running_mean, self.running_var, self.num_batches_tracked
         for statistic, value in zip(statistics, (0, 1, 0), strict=True):
             if statistic is not None:
@@ -121,17 +123,21 @@ class BatchNorm(ChannelNorm):
 
     def forward(self, x: Any) -> Tensor:
         """x by the batch's statistics in training, or without running ones, else by these."""
+        tracks = self.training and self.track_running_stats
+        mean, var = self.running_mean, self.running_var
+        if self.training and not tracks:
+            mean = var = None  # they stay as they are
         out = F.batch_norm(
             self._checked(x),
-            self.running_mean,
-            self.running_var,
+            mean,
+            var,
             self.weight,
             self.bias,
-            self.training or self.running_mean is None,
-            self._step(),
+            self.training or (mean is None and var is None),
+            self._step() if tracks else 0.0,
             self.eps,
         )
-        if self.training and self.num_batches_tracked is not None and not is_recomputing():
+        if tracks and self.num_batches_tracked is not None and not is_recomputing():
             self.num_batches_tracked += 1
         return out
 
@@ -204,13 +210,14 @@ class InstanceNorm(ChannelNorm):
         """x by the statistics of each example; by the running ones in evaluation, if tracked."""
         x = self._checked(x)
         single = x.ndim == len(self.forms[0])
+        tracked = self.track_running_stats
         out = F.instance_norm(
             expand_dims(x, 0) if single else x,
-            self.running_mean,
-            self.running_var,
+            self.running_mean if tracked else None,
+            self.running_var if tracked else None,
             self.weight,
             self.bias,
-            self.training or self.running_mean is None,
+            self.training or not tracked,
             self.momentum or 0.0,
             self.eps,
         )
