@@ -1148,11 +1148,20 @@ def appended() -> None:
     saved(optimizer)
 
 
+def in_a_list() -> ad.nn.Module:
+    """A model whose layers aren't found."""
+    model = ad.nn.Module()
+    model.layers = [ad.nn.Linear(2, 2)]  # type: ignore[attr-defined]
+    return model
+
+
 SHARED = one()
 TOO_MANY = {"state": {3: {}}}
 MISUSES = [
     Misuse(ad.ArgumentError, lambda: optim.SGD(one()[0]), "SGD | a list | one tensor"),
     Misuse(ad.ArgumentError, lambda: optim.Adam([]), "optimizer got an empty parameter list"),
+    Misuse(ad.ArgumentError, lambda: optim.SGD(in_a_list().parameters()), "SGD | nn.ModuleList"),
+    Misuse(ad.ArgumentError, lambda: optim.EMA(in_a_list()), "EMA | empty | nn.ModuleList"),
     Misuse(ad.DTypeError, lambda: optim.SGD(Model()), "SGD | Model | model.parameters()"),  # type: ignore[arg-type]
     Misuse(ad.DTypeError, lambda: optim.SGD({"w": one()[0]}), "a dict | params.items()"),  # type: ignore[arg-type]
     Misuse(ad.DTypeError, lambda: optim.SGD(set(one())), "order | set"),
@@ -1195,7 +1204,7 @@ MISUSES = [
         "AdamW | decoupled | Adam",
     ),
     Misuse(ad.ArgumentError, lambda: optim.LBFGS(group() + group()), "LBFGS | one group"),
-    Misuse(ad.ArgumentError, lambda: optim.LBFGS([{"params": []}]), "empty parameter list"),
+    Misuse(ad.ArgumentError, lambda: optim.LBFGS([{"params": []}]), "empty | nn.ModuleList"),
     Misuse(ad.ArgumentError, lambda: optim.LBFGS(one()).step(), "LBFGS | closure"),
     Misuse(ad.ArgumentError, lambda: optim.LBFGS(one(), line_search_fn="armijo"), "strong_wolfe"),
     Misuse(ad.ArgumentError, lambda: optim.LBFGS(one(), max_iter=0), "max_iter | at least 1"),

@@ -16,7 +16,7 @@ from ..kernels.optimizers import Rule, average
 from ..primitives.elementwise import minimum
 from . import _steps
 from ._elementwise import count_of
-from ._groups import as_list, as_pair
+from ._groups import as_list, as_pair, nothing_given
 from ._saved import check_alike, check_entries
 
 RULE = Rule(average, 2, 1)
@@ -130,7 +130,7 @@ def tensors_of(function: str, params: Any) -> tuple[dict[str, Tensor], set[str]]
         if len(given) < len(named):
             raise ArgumentError(f"{function}: two params have one name")
     if not given:
-        raise ArgumentError(f"{function}: the parameter list is empty; give at least one tensor")
+        raise nothing_given(f"{function}:")
     for x in given.values():
         if not isinstance(x, Tensor):
             raise ArgumentError(f"{function}: params must be tensors, got {type(x).__name__}")

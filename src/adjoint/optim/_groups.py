@@ -18,14 +18,21 @@ def as_groups(name: str, params: Any) -> list[dict[str, Any]]:
     """Groups, of which each has "params" and maybe settings of its own."""
     given = as_list(name, params)
     if not given:
-        raise ArgumentError(
-            f"{name}: the optimizer got an empty parameter list; give at least one tensor (a "
-            "generator, such as model.parameters(), can be used once only)"
-        )
+        raise nothing_given(f"{name}: the optimizer")
     dicts = [isinstance(item, dict) for item in given]
     if any(dicts) and not all(dicts):
         raise ArgumentError(f"{name}: params are either tensors or groups (dicts), got both")
     return given if all(dicts) else [{"params": given}]
+
+
+def nothing_given(who: str) -> ArgumentError:
+    """The error for a list of parameters that is empty, with the usual reasons."""
+    return ArgumentError(
+        f"{who} got an empty parameter list; give at least one tensor. A generator, such as "
+        "model.parameters(), can be used once only. Layers in a plain list, tuple or dict aren't "
+        "found: use nn.ModuleList or nn.ModuleDict, for parameters nn.ParameterList or "
+        "nn.ParameterDict"
+    )
 
 
 def as_list(name: str, params: Any) -> list:

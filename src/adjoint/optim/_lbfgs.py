@@ -14,7 +14,7 @@ from ..functions.creation import asarray, zeros
 from ..functions.reductions import max, sum
 from ..functions.shapes import concat
 from ..primitives.elementwise import abs
-from ._groups import Params
+from ._groups import Params, nothing_given
 from ._line_search import Point, search
 from ._optimizer import Checked, loss_of
 from ._saved import check_alike, check_entries, plain
@@ -80,7 +80,7 @@ class LBFGS(Checked):
             raise ArgumentError("LBFGS: there is one group of parameters only")
         super().add_param_group(param_group)
         if not self._all_params:
-            raise ArgumentError("LBFGS: the optimizer got an empty parameter list")
+            raise nothing_given("LBFGS: the optimizer")
         for p in self._all_params:
             check_together(self._all_params[0], p)
 
