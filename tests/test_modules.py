@@ -164,6 +164,82 @@ def test_a_module_may_do_without_calling_init() -> None:
     assert len(list(Plain().parameters())) == 2 and Plain().training
 
 
+class Mixin:
+    def __init__(self, factor: int = 2) -> None:
+        super().__init__()
+        self.factor = factor
+
+
+class Cooperative:
+    """A mixin that takes its own arguments, and hands on the others."""
+
+    def __init__(self, *args: Any, factor: int = 2, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.factor = factor
+
+
+def by_name(self: Any) -> None:
+    nn.Linear.__init__(self, 2, 3)
+    Mixin.__init__(self, 5)
+
+
+def by_name_before(self: Any) -> None:
+    Mixin.__init__(self, 5)
+    nn.Linear.__init__(self, 2, 3)
+
+
+def of_module(self: Any) -> None:
+    nn.Module.__init__(self)
+    Mixin.__init__(self, 5)
+    nn.Module.__init__(self)
+    self.weight = nn.Parameter(ad.ones((3, 2)))
+
+
+@pytest.mark.parametrize(
+    ("bases", "initialize"),
+    [
+        ((nn.Linear, Mixin), by_name),
+        ((nn.Linear, Mixin), by_name_before),
+        ((nn.Module, Mixin), of_module),
+        ((Mixin, nn.Module), of_module),
+        ((Cooperative, nn.Linear), lambda self: Cooperative.__init__(self, 2, 3, factor=5)),
+    ],
+)
+def test_mixins_come_before_or_after_a_module(bases: tuple, initialize: Any) -> None:
+    layer = cast(Any, type("Layer", bases, {"__init__": initialize}))()
+    assert layer.factor == 5 and layer.weight.shape == (3, 2) and layer.training
+
+
+def test_init_hands_on_arguments_only_if_asked() -> None:
+    class Asking(nn.Module, Mixin):
+        call_super_init = True
+
+        def __init__(self) -> None:
+            super().__init__(factor=5)
+
+    assert Asking().factor == 5
+    for call, given in (
+        (lambda: nn.Module(3), "Module: .* got 3;"),
+        (lambda: type("Layer", (nn.Module, Mixin), {})(factor=5), "Layer: .* got factor=5;"),
+    ):
+        with pytest.raises(TypeError, match=given):
+            call()
+    assert not hasattr(type("Layer", (nn.Module, Mixin), {})(), "factor")
+
+
+def test_attributes_may_be_set_before_init() -> None:
+    class Early(nn.Module):
+        def __init__(self) -> None:
+            self.layer, self.count = nn.Linear(2, 2), 3
+            self.register_buffer("mean", ad.zeros(2))
+            self.eval()
+            super().__init__()
+
+    early = Early()
+    assert list(early.state_dict()) == ["mean", "layer.weight", "layer.bias"]
+    assert early.count == 3 and not early.training
+
+
 def test_attributes_that_are_deleted_are_gone() -> None:
     block = Block(2)
     del block.count, block.first
@@ -219,8 +295,9 @@ def test_a_module_that_contains_itself_is_an_error_and_not_endless() -> None:
     model = nn.Sequential(nn.Linear(1, 1))
     model[0].parent = model
     assert len(list(model.modules())) == 2
-    with pytest.raises(ValueError, match=r"'0\.parent' contains itself"):
-        model.state_dict()
+    for call in (model.state_dict, model.train, model.eval, lambda: model.apply(id)):
+        with pytest.raises(ValueError, match=r"'0\.parent' contains itself"):
+            call()
 
 
 # State
@@ -319,6 +396,96 @@ def test_train_and_eval_reach_all_modules() -> None:
     assert all(m.training for m in model.modules())
     assert model.eval() is model and not any(m.training for m in model.modules())
     assert model.train() is model and all(m.training for m in model.modules())
+
+
+def switched(nn: Any) -> list[tuple[str, str, bool]]:
+    """Which `train` and `eval` a model's switches call, in order: of either library."""
+    calls: list[tuple[str, str, bool]] = []
+
+    class Noting(nn.Module):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name, self.shared = name, None
+
+        def train(self, mode: bool = True) -> Any:
+            calls.append((self.name, "train", mode))
+            return super().train(mode)
+
+    class NotingEval(nn.Module):
+        def eval(self) -> Any:
+            calls.append(("", "eval", False))
+            return super().eval()
+
+    class Frozen(nn.Module):
+        def train(self, mode: bool = True) -> Any:
+            return super().train(False)
+
+    shared, outer = Noting("shared"), Noting("outer")
+    outer.inner, outer.shared = Noting("inner"), shared
+    model = nn.Sequential(
+        nn.ModuleList([Noting("list"), shared, shared]),
+        nn.ModuleDict({"a": Noting("dict"), "b": NotingEval()}),
+        outer,
+        Frozen(),
+    )
+    for switch in (model.eval, model.train, lambda: model.train(False), lambda: model.train(True)):
+        assert switch() is model
+        calls += [(type(part).__name__, "training", part.training) for part in model.modules()]
+    return calls
+
+
+def test_train_and_eval_call_those_of_the_modules_below() -> None:
+    calls = switched(nn)
+    names = ["list", "shared", "dict", "outer", "inner", "shared"]
+    assert [call for call in calls if call[1] != "training"] == [
+        (name, "train", mode) for mode in (False, True, False, True) for name in names
+    ]
+    frozen = {call[2] for call in calls if call[0] == "Frozen"}
+    assert frozen == {False}
+
+
+def test_train_and_eval_call_what_those_of_torch_call() -> None:
+    torch = pytest.importorskip("torch")
+    assert switched(nn) == switched(torch.nn)
+
+
+def test_weights_that_are_merged_for_evaluation_are_merged() -> None:
+    class LoRALayer:  # as in loralib
+        def __init__(self, r: int, alpha: float) -> None:
+            self.r, self.scaling, self.merged = r, alpha / r, False
+
+    class LoRALinear(nn.Linear, LoRALayer):
+        def __init__(self, inputs: int, outputs: int, r: int, alpha: float = 1.0) -> None:
+            nn.Linear.__init__(self, inputs, outputs)
+            LoRALayer.__init__(self, r, alpha)
+            self.lora_A = nn.Parameter(ad.random.normal((r, inputs)))
+            self.lora_B = nn.Parameter(ad.random.normal((outputs, r)))
+            self.weight.requires_grad = False
+
+        def train(self, mode: bool = True) -> Any:
+            nn.Linear.train(self, mode)
+            if self.merged is mode:
+                with ad.no_grad():
+                    change = self.lora_B @ self.lora_A * self.scaling
+                    self.weight[...] = self.weight - change if mode else self.weight + change
+                self.merged = not mode
+            return self
+
+        def forward(self, x: Any) -> Any:
+            out = F.linear(x, self.weight, self.bias)
+            return out if self.merged else out + x @ self.lora_A.T @ self.lora_B.T * self.scaling
+
+    ad.random.seed(0)
+    model, x = nn.Sequential(LoRALinear(4, 3, r=2), nn.ReLU()), ad.random.normal((5, 4))
+    weight, out = model[0].weight.numpy().copy(), model(x)
+    model.summary(x)  # which evaluates, and leaves all as it was
+    assert not model[0].merged and model[0].training
+    model.eval()
+    assert model[0].merged and not np.allclose(model[0].weight.numpy(), weight)
+    close(model(x), out.detach().numpy(), 1e-5)
+    model.train()
+    assert not model[0].merged
+    close(model[0].weight, weight, 1e-6)
 
 
 def test_changing_the_dtype_keeps_objects_gradients_and_integers() -> None:

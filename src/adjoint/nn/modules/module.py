@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ..._dtypes import DType, float16, float32, float64
-from ..._errors import ArgumentError, DTypeError
+from ..._errors import ArgumentError, DTypeError, KeywordError
 from ..._modes import PROFILE, mode
 from ..._node import HookHandle, registered
 from ..._tensor import Tensor, share
@@ -56,6 +56,30 @@ class Module:
     _buffers: dict[str, bool] = {}  # noqa: RUF012  names, and whether state_dict has them
     _reserved: frozenset[str] = frozenset()  # names that are None, but keep their place
     _hooks: Hooks | None = None
+    call_super_init = False  # whether __init__ calls that of the class after Module in the MRO
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """There is nothing to set up. The chain of `super().__init__()` ends here, so that classes
+        which come after Module are initialised by name, with arguments of their own.
+
+        >>> class Scaled:
+        ...     def __init__(self, factor):
+        ...         self.factor = factor
+        >>> class ScaledLinear(ad.nn.Linear, Scaled):
+        ...     def __init__(self, width, factor):
+        ...         ad.nn.Linear.__init__(self, width, width)
+        ...         Scaled.__init__(self, factor)
+        >>> ScaledLinear(2, factor=3).factor
+        3
+        """
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+        elif args or kwargs:
+            names = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+            raise KeywordError(
+                f"{type(self).__name__}: nn.Module's __init__ takes no arguments, got "
+                f"{', '.join(names)}; call_super_init = True in the class hands them on"
+            )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; subclasses define it, and calling the module calls it."""
@@ -356,11 +380,16 @@ class Module:
         return self.to(float16)
 
     def train(self, mode: bool = True) -> Self:
-        """Switch to training, or away from it: dropout and batch norms act differently."""
+        """Switch to training, or away from it: dropout and batch norms act differently.
+
+        Each module calls `train` of those below it, which may be a method of their own.
+        """
         if not isinstance(mode, bool):
             raise DTypeError(f"train: mode must be True or False, got {mode!r}")
-        for module in self.modules():
-            module.training = mode
+        self.training = mode
+        with paths.finite(self):
+            for child in self.children():
+                child.train(mode)
         return self
 
     def eval(self) -> Self:
@@ -385,8 +414,9 @@ class Module:
 
     def apply(self, fn: Callable[["Module"], Any]) -> Self:
         """Call a function with each module, those below first; for initialisation."""
-        for child in self.children():
-            child.apply(fn)
+        with paths.finite(self):
+            for child in self.children():
+                child.apply(fn)
         fn(self)
         return self
 

@@ -30,6 +30,27 @@ def places(module: "Module", prefix: str = "") -> Iterator[tuple[str, "Module"]]
         waiting.extend(reversed(below))
 
 
+class finite:
+    """Let recursion below a module that never ends say which module contains itself.
+
+    Every module on the way tells it again, so that the path is that from the outermost one.
+    """
+
+    def __init__(self, module: "Module") -> None:
+        self.module = module
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, RecursionError | ArgumentError):
+            try:
+                for _ in places(self.module):
+                    pass
+            except ArgumentError as endless:
+                raise endless from None
+
+
 class Location:
     """Where an error was raised: the layer, and its path from the outermost module known so far.
 

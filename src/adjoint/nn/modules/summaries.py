@@ -124,7 +124,8 @@ def unchanged(module: Module) -> Iterator[None]:
     modes = [(part, part.training) for part in module.modules()]
     buffers = [(buffer, share(buffer)) for buffer in module.buffers()]
     state = random.get_state()
-    module.eval()
+    for part, _ in modes:
+        part.training = False  # without calls of `eval`, which may change more than the mode
     try:
         yield
     finally:
