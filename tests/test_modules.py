@@ -354,6 +354,49 @@ def test_errors_of_loading_list_everything_and_change_nothing() -> None:
         model.load_state_dict([])  # type: ignore[arg-type]
 
 
+def saved_and_loaded(nn: Any, ones: Any, zeros: Any) -> tuple[list[str], list[float]]:
+    """Names that children of their own kind save, and what they load: of either library."""
+
+    class Quiet(nn.Module):  # saves less
+        def __init__(self) -> None:
+            super().__init__()
+            self.p = nn.Parameter(ones(1))
+
+        def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+            out = super().state_dict(*args, **kwargs)
+            out.pop(kwargs["prefix"] + "p")
+            return out
+
+    class Renamed(nn.Linear):  # has had another name for its weight
+        def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+            if prefix + "kernel" in state_dict:
+                state_dict[prefix + "weight"] = 2 * state_dict.pop(prefix + "kernel")
+            super()._load_from_state_dict(state_dict, prefix, *args)
+
+        def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+            destination[prefix + "kernel"] = destination.pop(prefix + "weight")
+
+    model = nn.Sequential(nn.ModuleDict({"a": Renamed(1, 1)}), Quiet(), Renamed(1, 1, bias=False))
+    names = list(model.state_dict())
+    state = {"0.a.kernel": ones(1, 1), "0.a.bias": zeros(1), "2.weight": ones(1, 1) * 5}
+    loaded = model.load_state_dict(state, strict=False)
+    assert loaded.missing_keys == ["1.p"] and not loaded.unexpected_keys
+    assert list(state) == ["0.a.kernel", "0.a.bias", "2.weight"]
+    return names, [model[0]["a"].weight.item(), model[2].weight.item()]
+
+
+def test_modules_below_may_save_and_load_in_their_own_way() -> None:
+    found = saved_and_loaded(nn, lambda *shape: ad.ones(shape), lambda *shape: ad.zeros(shape))
+    assert found == (["0.a.bias", "0.a.kernel", "2.kernel"], [2.0, 5.0])
+
+
+def test_modules_below_save_and_load_as_those_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    ours = saved_and_loaded(nn, lambda *shape: ad.ones(shape), lambda *shape: ad.zeros(shape))
+    assert ours == saved_and_loaded(torch.nn, torch.ones, torch.zeros)
+
+
 def test_loading_that_is_not_strict_says_what_was_left() -> None:
     model = nn.Linear(2, 1)
     bias = model.bias.tolist()

@@ -326,7 +326,19 @@ class Module:
         >>> ad.nn.Linear(2, 1, bias=False).state_dict()
         {'weight': tensor([[..., ...]])}
         """
-        return {prefix + name: share(tensor) for name, tensor in states.named(self)}
+        state: dict[str, Tensor] = {}
+        self._save_to_state_dict(state, prefix, False)
+        with paths.finite(self):
+            for name, child in self._attributes():
+                state |= child.state_dict(prefix=f"{prefix}{name}.")
+        return state
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        """Put the module's own values into a state; as in PyTorch, subclasses may change it."""
+        for name, tensor in states.named(self).items():
+            destination[prefix + name] = tensor if keep_vars else share(tensor)
 
     def load_state_dict(
         self, state_dict: dict[str, Any], strict: bool = True
@@ -341,6 +353,21 @@ class Module:
         <All keys matched successfully>
         """
         return states.load(self, state_dict, strict)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Find the module's own values in a state; as in PyTorch, subclasses may rename or change
+        them first. They are written when all modules have found theirs."""
+        found = missing_keys, unexpected_keys, error_msgs, local_metadata["pairs"]
+        states.match_own(self, state_dict, prefix, states.Matches(*found))
 
     def to(self, device: str | DType | None = None, dtype: DType | None = None) -> Self:
         """Move all parameters and buffers to a device, the floats among them to a dtype; they stay

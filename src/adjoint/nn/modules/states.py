@@ -1,6 +1,5 @@
 """The state of a module: values of parameters and buffers by path."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..._errors import ArgumentError, DTypeError
@@ -26,30 +25,68 @@ class IncompatibleKeys(NamedTuple):
         return f"IncompatibleKeys(missing_keys={self[0]}, unexpected_keys={self[1]})"
 
 
-def named(module: "Module") -> Iterator[tuple[str, Tensor]]:
-    """What belongs to the state, by path: of each module its parameters, then its buffers."""
-    for path, part in paths.places(module):
-        for name, tensor in part._own_parameters().items():
-            yield paths.joined(path, name), tensor
-        for name, tensor in part._own_buffers().items():
-            if part._buffers[name]:
-                yield paths.joined(path, name), tensor
+class Matches(NamedTuple):
+    """What a state has for a module and all below it: names that don't fit, and tensors with their
+    new values."""
+
+    missing: list[str]
+    unexpected: list[str]
+    mismatched: list[str]
+    pairs: list[tuple[Tensor, Tensor]]
+
+
+def named(module: "Module") -> dict[str, Tensor]:
+    """What belongs to a module's own state: its parameters, then its persistent buffers."""
+    buffers = module._own_buffers().items()
+    return module._own_parameters() | {name: x for name, x in buffers if module._buffers[name]}
 
 
 def load(module: "Module", state: Any, strict: bool) -> IncompatibleKeys:
     name = f"{type(module).__name__}.load_state_dict"
     if not isinstance(state, dict):
         raise DTypeError(f"{name}: a dict of tensors is needed, got a {type(state).__name__}")
-    own = dict(named(module))
-    missing = [key for key in own if key not in state]
-    unexpected = [key for key in state if key not in own]
-    shared = [(key, own[key], state[key]) for key in own if key in state]
-    mismatched = [row for key, mine, given in shared if (row := mismatch(key, mine, given))]
-    check(name, missing if strict else [], unexpected if strict else [], mismatched)
+    found = Matches([], [], [], [])
+    match_all(module, dict(state), "", found)
+    names = (found.missing, found.unexpected) if strict else ([], [])
+    check(name, *names, found.mismatched)
     with no_grad():
-        for _, mine, given in shared:
+        for mine, given in found.pairs:
             mine[...] = astype(given.detach().to(mine.device), mine.dtype, copy=False)
-    return IncompatibleKeys(missing, unexpected)
+    return IncompatibleKeys(found.missing, found.unexpected)
+
+
+def match_all(module: "Module", state: dict[str, Any], prefix: str, found: Matches) -> None:
+    """Let a module and all below it find their values; each may change what it is given first."""
+    names = found.missing, found.unexpected, found.mismatched
+    module._load_from_state_dict(state, prefix, {"pairs": found.pairs}, True, *names)
+    below: dict[str, dict[str, Any]] = {}
+    for key, value in state.items():
+        below.setdefault(first_name(key, prefix)[0], {})[key] = value
+    with paths.finite(module):
+        for name, child in module._attributes():
+            match_all(child, below.get(name, {}), f"{prefix}{name}.", found)
+
+
+def first_name(key: Any, prefix: str) -> tuple[str, str]:
+    """The first name of a path after a prefix, and the rest."""
+    name, _, rest = str(key)[len(prefix) :].partition(".")
+    return name, rest
+
+
+def match_own(module: "Module", state: dict[str, Any], prefix: str, found: Matches) -> None:
+    own, children = named(module), dict(module._attributes())
+    for name, tensor in own.items():
+        key = prefix + name
+        if key not in state:
+            found.missing.append(key)
+        elif row := mismatch(key, tensor, state[key]):
+            found.mismatched.append(row)
+        else:
+            found.pairs.append((tensor, state[key]))
+    for key in state:
+        name, rest = first_name(key, prefix)
+        if name not in (children if rest else own):
+            found.unexpected.append(key)
 
 
 def mismatch(key: str, own: Tensor, given: Any) -> str | None:
