@@ -7,7 +7,7 @@ import numpy as np
 from .._dtypes import RANK
 from .._errors import ArgumentError, DTypeError, ShapeError
 from .._operands import placed_indices
-from .._shapes import at_axis
+from .._shapes import at_axis, broadcasts_to
 from .._tensor import Tensor
 from ..backends import widest
 from ..primitives import shapes
@@ -23,9 +23,12 @@ from ._arguments import (
     as_integer,
     as_integers,
     as_tensor,
+    as_tensor_like,
+    has_tensors,
     in_common_dtype,
     reject,
 )
+from .creation import asarray
 from .elementwise import positive
 from .shapes import concat, moveaxis, without
 
@@ -135,9 +138,9 @@ def as_counts(repeats: Any, length: int) -> np.ndarray:
     return counts.reshape(()).astype(np.int64) if counts.size == 1 else counts.astype(np.int64)
 
 
-def pad(x: Any, /, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Tensor:
-    """The tensor with elements around it: a constant, or by mode "edge", "reflect", "symmetric" or
-    "wrap" its own; widths and modes as in `numpy.pad`.
+def pad(x: Any, /, pad_width: Any, mode: str = "constant", constant_values: Any = None) -> Tensor:
+    """The tensor with elements around it: a constant, 0 unless given, or by mode "edge", "reflect",
+    "symmetric" or "wrap" its own; widths, modes and constants as in `numpy.pad`.
 
     >>> ad.pad(ad.asarray([1, 2]), (1, 2))
     tensor([0, 1, 2, 0, 0])
@@ -146,10 +149,15 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", constant_values: Any 
     """
     x = as_tensor("pad", x)
     widths = each_axis(pad_width, x.shape)
-    if mode in PAD_MODES:
+    if mode in PAD_MODES and constant_values is None:
         return padded_by_own(x, widths, mode)
+    if mode in PAD_MODES:
+        raise ArgumentError(f"pad: constant_values go with mode 'constant', not {mode!r}")
     if mode != "constant":
         raise ArgumentError(f"pad: mode {mode!r} is none of 'constant', {PAD_MODES}")
+    if has_tensors(constant_values):
+        return padded_by_tensors(x, widths, asarray(constant_values))
+    constant_values = 0 if constant_values is None else constant_values
     values = np.broadcast_to(fitting(constant_values, x), (x.ndim, 2)).tolist()
     if len({value for pair in values for value in pair}) <= 1:
         return shapes.pad(x, pad_width=widths, value=values[0][0] if values else 0)
@@ -160,19 +168,35 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", constant_values: Any 
     return x
 
 
+def padded_by_tensors(x: Tensor, widths: tuple[tuple[int, int], ...], values: Tensor) -> Tensor:
+    """Padding by constants that are tensors, which keep their gradients."""
+    values = as_tensor_like("pad", x, values)
+    check_constants(values, x)
+    values, x = broadcast_to(values, shape=(x.ndim, 2)), positive(x)
+    for axis, width in enumerate(widths):
+        before, after = (
+            broadcast_to(values[axis, k], shape=(*x.shape[:axis], n, *x.shape[axis + 1 :]))
+            for k, n in enumerate(width)
+        )
+        x = concat([before, x, after], axis=axis)
+    return x
+
+
 def fitting(constant_values: Any, x: Tensor) -> np.ndarray:
     """The constants to pad x with, as NumPy broadcasts them."""
     values = np.asarray(constant_values)
     if values.dtype.kind not in RANK or RANK[values.dtype.kind] > RANK[x.raw.dtype.kind]:
         raise DTypeError(f"pad: {constant_values!r} doesn't fit into a tensor of {x.dtype.name}")
-    try:
-        np.broadcast_to(values, (x.ndim, 2))
-    except ValueError:
-        raise ShapeError(
-            f"pad: constant_values {constant_values!r} must be a number, a pair, or a pair for "
-            f"each of the {x.ndim} axes"
-        ) from None
+    check_constants(values, x)
     return values
+
+
+def check_constants(values: Any, x: Tensor) -> None:
+    if not broadcasts_to(values.shape, (x.ndim, 2)):
+        raise ShapeError(
+            f"pad: constant_values must be a number, a pair, or a pair for each of the {x.ndim} "
+            f"axes, got shape {values.shape}"
+        )
 
 
 def padded_by_own(x: Tensor, widths: tuple[tuple[int, int], ...], mode: Any) -> Tensor:

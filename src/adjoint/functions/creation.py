@@ -7,6 +7,7 @@ import numpy as np
 from .. import backends
 from .._dtypes import Default, as_numpy
 from .._errors import ArgumentError, ShapeError
+from .._modes import is_grad_enabled, is_tracing
 from .._operands import dtype_of_scalar, lift
 from .._tensor import Tensor
 from ..primitives import creation as ops
@@ -231,22 +232,24 @@ def empty_like(
 
 
 def arange(
-    start: float,
+    start: float | Tensor,
     /,
-    stop: float | None = None,
-    step: float = 1,
+    stop: float | Tensor | None = None,
+    step: float | Tensor = 1,
     *,
     dtype: Any = None,
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Numbers from start (0 if only one is given) up to, but without, stop.
+    """Numbers from start (0 if only one is given) up to, but without, stop; gradients flow to
+    start and step.
 
     >>> ad.arange(3)
     tensor([0, 1, 2])
     """
     if stop is None:
         start, stop = 0, start
+    ends: list[Any] = [start, step]
     numbers: list[Any] = [start, stop, step]
     start, stop, step = (x.item() if hasattr(x, "item") else x for x in numbers)
     if step == 0:
@@ -256,12 +259,24 @@ def arange(
     default = backends.widest(device, "i") if whole else Default.float
     raw = default if dtype is None else as_numpy(dtype)
     out = ops.arange(start=start, stop=stop, step=step, dtype=raw, device=device)
+    if raw.kind == "f" and not requires_grad and any(map(wants_grad, ends)):
+        first, by = (in_dtype(x, raw, device) for x in ends)
+        out = first + by * ops.arange(start=0, stop=out.size, step=1, dtype=raw, device=device)
     return ask_for_grad(out, requires_grad)
 
 
+def wants_grad(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad and is_grad_enabled()
+
+
+def in_dtype(x: Any, dtype: np.dtype, device: str) -> Any:
+    """A tensor in a dtype and on a device; numbers as they are."""
+    return from_tensor(x, dtype, device, None, False) if isinstance(x, Tensor) else x
+
+
 def linspace(
-    start: complex,
-    stop: complex,
+    start: complex | Tensor,
+    stop: complex | Tensor,
     /,
     num: int,
     *,
@@ -270,18 +285,33 @@ def linspace(
     endpoint: bool = True,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`num` evenly spaced numbers from start to stop, which is left out if `endpoint` is false.
+    """`num` evenly spaced numbers from start to stop, which is left out if `endpoint` is false;
+    gradients flow to both.
 
     >>> ad.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     if as_integer("linspace", "num", num) < 0:
         raise ArgumentError(f"linspace: num can't be negative, got {num}")
-    default = complex if isinstance(start, complex) or isinstance(stop, complex) else float
-    raw = as_numpy(default if dtype is None else dtype)
-    ends = {"start": start, "stop": stop, "num": num, "endpoint": bool(endpoint)}
+    ends: list[Any] = [start, stop]
+    tensors = [x for x in ends if isinstance(x, Tensor)]
+    kinds = [x.raw.dtype.kind if isinstance(x, Tensor) else np.asarray(x).dtype.kind for x in ends]
+    raw = as_numpy((complex if "c" in kinds else float) if dtype is None else dtype)
     device = device or backends.Default.device
-    return ask_for_grad(ops.linspace(**ends, dtype=raw, device=device), requires_grad)
+    options = {"num": num, "endpoint": bool(endpoint), "dtype": raw, "device": device}
+    varies = any(map(wants_grad, tensors)) or (tensors and is_tracing())
+    if varies and raw.kind in "fc" and not requires_grad:
+        first, last = (in_dtype(x, raw, device) for x in ends)
+        return between(first, last, ops.linspace(start=0, stop=1, **options))
+    first, last = (x.detach().numpy() if isinstance(x, Tensor) else x for x in ends)
+    return ask_for_grad(ops.linspace(start=first, stop=last, **options), requires_grad)
+
+
+def between(start: Any, stop: Any, parts: Tensor) -> Tensor:
+    """Numbers at parts of the way from start to stop, along a new first axis."""
+    axes = max(np.ndim(start), np.ndim(stop))
+    parts = reshape(parts, shape=(*parts.shape, *(1,) * axes))
+    return start * (1 - parts) + stop * parts  # which is exact at both ends
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:

@@ -39,6 +39,8 @@ def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     >>> x.add_(ad.asarray([10.0, 10.0]), alpha=0.5)
     tensor([6., 7.])
     """
+    if isinstance(alpha, Tensor):
+        y, alpha = alpha * y, 1  # which has a gradient for alpha
     recorded = writable("add_", x, y)
     if isinstance(alpha, float) and x.raw.dtype.kind in "iub":
         raise DTypeError(f"add_: alpha={alpha} doesn't go with a tensor of {x.dtype.name}")
@@ -111,7 +113,8 @@ def sub_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     >>> ad.asarray([1.0, 2.0]).sub_(1.0)
     tensor([0., 1.])
     """
-    return subtract_into(x, y) if alpha == 1 else add_(x, y, alpha=-alpha)
+    plain = not isinstance(alpha, Tensor) and alpha == 1
+    return subtract_into(x, y) if plain else add_(x, y, alpha=-alpha)
 
 
 def clamp_(x: Tensor, min: Any = None, max: Any = None) -> Tensor:

@@ -112,6 +112,7 @@ def matrix_norm(
     """
     if unknown:
         reject("matrix_norm", unknown)
+    check_ord("matrix_norm", "ord", ord)
     x = reductions.as_float(matrices("matrix_norm", x))
     if x.raw.dtype == float16.dtype:
         wide = matrix_norm(cast(x, dtype=float32.dtype), keepdims=keepdims, ord=ord)
@@ -122,11 +123,9 @@ def matrix_norm(
         values, axes = singular_values(factorizable("matrix_norm", x)), (x.ndim - 2,)
         if values.shape[-1]:  # norms have gradient 0 where they are 0
             values = where(equal(values[..., :1], 0), 0.0, values)
-    elif ord in (1, -1, math.inf, -math.inf):
+    else:
         summed = x.ndim - 2 if math.isfinite(ord) else x.ndim - 1
         values, axes = sum_(absolute(x), axis=(summed,), keepdims=False), (x.ndim - 2,)
-    else:
-        raise ArgumentError(f"matrix_norm: ord is one of {MATRIX_ORDS}, got {ord!r}")
     if ord == "nuc":
         out = sum_(values, axis=axes, keepdims=False)
     elif ord < 0 and not values.shape[-1]:
@@ -134,6 +133,11 @@ def matrix_norm(
     else:
         out = extreme("matrix_norm", values, axes, False, ord)
     return reshape(out, shape=(*out.shape, 1, 1)) if keepdims else out
+
+
+def check_ord(function: str, name: str, ord: Any) -> None:
+    if ord is not None and not (isinstance(ord, (Real, str)) and ord in MATRIX_ORDS):
+        raise ArgumentError(f"{function}: {name} is None or one of {MATRIX_ORDS}, got {ord!r}")
 
 
 @named
@@ -146,8 +150,7 @@ def cond(x: Any, /, p: MatrixOrd = None) -> Tensor:
     >>> ad.linalg.cond(ad.asarray([[4.0, 0.0], [0.0, 2.0]]))
     tensor(2.)
     """
-    if p is not None and not (isinstance(p, (Real, str)) and p in MATRIX_ORDS):
-        raise ArgumentError(f"cond: p is None or one of {MATRIX_ORDS}, got {p!r}")
+    check_ord("cond", "p", p)
     x = factorizable("cond", x)
     if 0 in x.shape[-2:]:
         raise ArgumentError(f"cond: nothing has no condition; shape is {x.shape}")

@@ -9,7 +9,7 @@ from .._dtypes import canonical
 from .._errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from .._operands import is_at_hand, placed_indices
 from .._tensor import Tensor
-from ..functions._arguments import as_number, as_real, as_tensor
+from ..functions._arguments import as_integer, as_number, as_real, as_tensor
 from ..functions.elementwise import astype
 from ..functions.indexing import take, take_along_axis
 from ..functions.reductions import any, log_softmax, max, mean, sum
@@ -137,6 +137,7 @@ class Picked:
         ignore_index: int,
     ) -> None:
         check_classes(function, scores, target, axis)
+        ignore_index = as_integer(function, "ignore_index", ignore_index)
         self.function, self.scores, self.axis = function, scores, axis
         self.kept: Tensor | None = None
         if may_ignore(function, scores.shape[axis], target, ignore_index):

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from .. import random
-from .._errors import ArgumentError, DTypeError, ShapeError
+from .._errors import ArgumentError, DTypeError, GradientError, ShapeError
 from .._modes import no_grad
 from .._tensor import Tensor, describe
 from ..functions._arguments import as_integer, as_number
@@ -229,6 +229,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         raise ArgumentError(f"sparse_: sparsity={sparsity} is a part, from 0 to 1")
     none = math.ceil(sparsity * tensor.shape[0])
     order = argsort(random.uniform(tensor.shape, generator=generator, **options), axis=0)
+    std = as_number("sparse_", "std", std)
     numbers = random.normal(tensor.shape, 0.0, std, generator=generator, **options)
     return fill(tensor, where(order < none, 0, numbers))
 
@@ -319,9 +320,14 @@ def like(function: str, tensor: Any) -> dict[str, Any]:
     return {"dtype": tensor.dtype, "device": tensor.device}
 
 
-@no_grad()
 def fill(tensor: Tensor, values: Any) -> Tensor:
-    tensor[...] = values
+    if isinstance(values, Tensor) and values.requires_grad:
+        raise GradientError(
+            "nn.init: a number that values are made with requires grad, and they are written "
+            "without a graph; pass number.detach()"
+        )
+    with no_grad():
+        tensor[...] = values
     return tensor
 
 

@@ -25,8 +25,10 @@ class Reduced(Applied):
         return as_number(kind(self), name, value)
 
     def _set_weight(self, name: str, value: Any) -> None:
-        """A factor that isn't trained is a buffer."""
-        weight = None if value is None else as_real(kind(self), value).detach()
+        """A factor that isn't trained is a buffer; gradients flow to one that requires them."""
+        weight = None if value is None else as_real(kind(self), value)
+        if weight is not None and not weight.requires_grad:
+            weight = weight.detach()
         self.register_buffer(name, weight)
 
     def extra_repr(self) -> str:
