@@ -1,4 +1,4 @@
-"""The exceptions of adjoint: each is an `AdjointError` and the builtin that fits."""
+"""The exceptions of adjoint: each is an `AdjointError` and the builtin that fits; and warnings."""
 
 
 class AdjointError(Exception):
@@ -100,3 +100,7 @@ class KernelError(AdjointError, RuntimeError):
             f"{what}: {error}\nThis is a bug of adjoint, please report it. ADJOINT_JIT=0 in the "
             f"environment lets NumPy compute everything. The kernel was\n{text}"
         )
+
+
+class LostAssignmentWarning(UserWarning):
+    """An assignment to a tensor that nobody holds, such as x[0][1] = 5."""

@@ -14,7 +14,7 @@ from .._errors import DTypeError, GradientError, TraceError
 from .._modes import mode, no_grad
 from .._tensor import Tensor, check_like, describe, journal, new_tensor, share, wrap
 from ..primitives.shapes import slice_
-from .assignment import setitem
+from .assignment import assign
 from .indexing import getitem, parse
 
 
@@ -99,7 +99,7 @@ class Part(Alias):
 
     @raw.setter
     def raw(self, value: Any) -> None:
-        self.change("data", lambda part: setitem(part, ..., wrap(value)))
+        self.change("data", lambda part: assign(part, ..., wrap(value)))
 
     def _owner(self) -> Tensor:
         return self._whole._owner()
@@ -108,7 +108,7 @@ class Part(Alias):
         def write_part(whole: Tensor) -> None:
             part = slice_(whole, index=self._index)
             write(part)
-            setitem(whole, self._index, part)
+            assign(whole, self._index, part)
 
         self._whole.change(function, write_part)
 
@@ -195,7 +195,7 @@ def set_part(x: Alias, index: Any, value: Any) -> None:
     """x.data[index] = value."""
     if isinstance(value, Part) and value._whole is x and value._index == parse(x, index).spec:
         return  # x.data[0] *= 2 has written to x already
-    x.change("assignment", lambda tensor: setitem(tensor, index, value))
+    x.change("assignment", lambda tensor: assign(tensor, index, value))
 
 
 def through(name: str, method: Callable) -> Callable:

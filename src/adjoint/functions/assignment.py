@@ -1,6 +1,7 @@
 """Writing to parts of tensors: x[index] = v, and what in-place operations share with it."""
 
 import math
+from sys import getrefcount
 from typing import Any
 
 from .. import backends
@@ -13,11 +14,19 @@ from .._timing import TimedWrites
 from ..primitives import indexing, shapes
 from ..primitives.elementwise import where
 from ..primitives.reductions import broadcast_to
+from . import _lost
 from ._arguments import as_tensor_like
 from .indexing import Index, in_range, parse, viewed
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
+    """What x[index] = value calls: `assign`, and a warning where nobody holds x."""
+    if getrefcount(x) <= _lost.UNHELD:
+        _lost.warn()
+    assign(x, index, value)
+
+
+def assign(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value: changes this tensor object only, and is differentiable in both."""
     recorded = writable("assignment", x, value)
     word = mode.word

@@ -12,7 +12,7 @@ from .._timing import TimedWrites
 from ..primitives import elementwise as ops
 from ..primitives.conversions import add_scaled
 from ._arguments import as_tensor
-from .assignment import rebind, setitem, writable
+from .assignment import assign, rebind, writable
 from .elementwise import clip, to_device
 
 
@@ -151,7 +151,7 @@ def fill_(x: Tensor, value: Any) -> Tensor:
 def filled(function: str, x: Tensor, value: Any) -> Tensor:
     recorded = writable(function, x, value)
     # As parts, elements are written to the memory that x has; x[...] = v would share v's.
-    setitem(x, ... if recorded else (slice(None),) * x.ndim, value)
+    assign(x, ... if recorded else (slice(None),) * x.ndim, value)
     return x
 
 
@@ -164,5 +164,5 @@ def copy_(x: Tensor, source: Any) -> Tensor:
             [1., 2.]])
     """
     writable("copy_", x, source)
-    setitem(x, ..., to_device(as_tensor("copy_", source), x.device))
+    assign(x, ..., to_device(as_tensor("copy_", source), x.device))
     return x

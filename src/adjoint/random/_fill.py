@@ -4,7 +4,7 @@ from typing import Any
 
 from .._errors import DTypeError
 from .._tensor import Tensor, describe
-from ..functions.assignment import setitem, writable
+from ..functions.assignment import assign, writable
 from ._continuous import normal, uniform
 
 
@@ -16,7 +16,7 @@ def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Any =
     tensor(True)
     """
     options = prepared("uniform_", x)
-    setitem(x, ..., uniform(x.shape, low, high, generator=generator, **options))
+    assign(x, ..., uniform(x.shape, low, high, generator=generator, **options))
     return x
 
 
@@ -27,7 +27,7 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = 
     True
     """
     options = prepared("normal_", x)
-    setitem(x, ..., normal(x.shape, mean, std, generator=generator, **options))
+    assign(x, ..., normal(x.shape, mean, std, generator=generator, **options))
     return x
 
 
