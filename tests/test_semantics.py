@@ -353,6 +353,66 @@ def test_asarray_shares_memory_and_tensor_copies():
     close(copied, [1.0, 2.0])
 
 
+LOSES_GRAPH = {
+    "a leaf": (
+        lambda w: ad.tensor(w),
+        "^tensor: .* no gradient flows.* use ad.asarray or ad.stack",
+    ),
+    "a computed tensor": (lambda w: ad.tensor(w * 2), "use ad.asarray or ad.stack, or .*x.detach"),
+    "a list of them": (lambda w: ad.tensor([w[0], 1.0, w[1]]), "ad.stack"),
+    "nested lists": (lambda w: ad.tensor([[w[0], 2], [1, 3]]), "ad.stack"),
+    "another dtype": (lambda w: ad.tensor(w, dtype=ad.float64), "ad.asarray"),
+    "a new leaf": (lambda w: ad.tensor(w, requires_grad=True), "ad.asarray"),
+    "asarray": (
+        lambda w: ad.asarray(w, requires_grad=True),
+        "^asarray: .*leave requires_grad=True",
+    ),
+    "full": (
+        lambda w: ad.full((2,), w[0], requires_grad=True),
+        "^full: .*leave requires_grad=True",
+    ),
+    "arange": (lambda w: ad.arange(w[0], 5, requires_grad=True), "^arange: .*leave requires_grad"),
+    "linspace": (lambda w: ad.linspace(0, w[1], 5, requires_grad=True), "^linspace: .*leave requi"),
+}
+
+
+@pytest.mark.parametrize("make, text", LOSES_GRAPH.values(), ids=LOSES_GRAPH)
+def test_taking_values_without_their_graph_warns_at_the_line_that_does_it(make, text):
+    w = ad.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.warns(ad.LostGraphWarning, match=text) as caught:
+        out = make(w)
+    assert out.is_leaf and [warning.filename for warning in caught] == [__file__]
+
+
+LOSES_NONE = {
+    "detached": lambda w: ad.tensor(w.detach()),
+    "detached, in a list": lambda w: ad.tensor([x.detach() for x in w], requires_grad=True),
+    "integers, which have no gradients": lambda w: ad.tensor(w, dtype=ad.int64),
+    "without tensors": lambda w: ad.tensor([1.0, np.float32(2)], requires_grad=True),
+    "tensors without grad": lambda w: ad.tensor([ad.ones(2), ad.ones(2)]),
+    "a parameter, which is a leaf": lambda w: ad.nn.Parameter([w[0], w[1]]),
+}
+
+
+@pytest.mark.parametrize("make", LOSES_NONE.values(), ids=LOSES_NONE)
+def test_taking_values_where_no_graph_is_lost_is_silent(make):
+    assert make(ad.tensor([1.0, 2.0], requires_grad=True)).is_leaf
+
+
+@pytest.mark.parametrize("make, text", LOSES_GRAPH.values(), ids=LOSES_GRAPH)
+def test_taking_values_under_no_grad_is_silent(make, text):
+    w = ad.tensor([1.0, 2.0], requires_grad=True)
+    with ad.no_grad():
+        assert make(w).is_leaf
+
+
+@pytest.mark.parametrize("make", [ad.asarray, ad.stack])
+def test_what_the_warning_names_keeps_the_graph(make):
+    w = ad.tensor([1.0, 2.0], requires_grad=True)
+    make([w[0] * 3, w[1]]).sum().backward()
+    assert w.grad.tolist() == [3, 1]
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_saved_values_do_not_change_with_the_tensors_they_came_from(change):
     x, w = leaf([[1.0, 2.0], [3.0, 4.0]]), ad.asarray(np.array([[5.0, 6.0], [7.0, 8.0]]))

@@ -102,5 +102,9 @@ class KernelError(AdjointError, RuntimeError):
         )
 
 
+class LostGraphWarning(UserWarning):
+    """A copy of values of tensors that require grad, through which no gradient flows to them."""
+
+
 class LostAssignmentWarning(UserWarning):
     """An assignment to a tensor that nobody holds, such as x[0][1] = 5."""

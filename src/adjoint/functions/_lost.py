@@ -1,12 +1,12 @@
 """Assignments to tensors that nobody holds, such as x[0][1] = 5: what they write is lost."""
 
 import sys
-import warnings
 from opcode import opmap
 from sys import getrefcount
 from typing import Any
 
 from .._errors import LostAssignmentWarning
+from .._warnings import warn
 
 # What x[index] = value is compiled to; Python before 3.12 has the first only.
 STORES = {opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap}
@@ -33,15 +33,14 @@ def measured() -> int:
 UNHELD = measured()
 
 
-def warn() -> None:
-    """Say that an assignment is lost, if it is one: a call of `x.__setitem__` hands its reference
+def check_caller() -> None:
+    """Warn that an assignment is lost, if it is one: a call of `x.__setitem__` hands its reference
     on to us, so that the count of a variable's tensor is as low."""
     caller = sys._getframe(2)
     if caller.f_code.co_code[caller.f_lasti] in STORES:
-        warnings.warn(
+        warn(
             "this assignment is lost: it changes a tensor that nobody holds, as x[0], x.T and "
             "x.detach() are values of their own; write x[0, 1] = 5 instead of x[0][1] = 5, or hold "
             "the tensor in a name first",
             LostAssignmentWarning,
-            stacklevel=3,
         )

@@ -22,7 +22,7 @@ from .indexing import Index, in_range, parse, viewed
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """What x[index] = value calls: `assign`, and a warning where nobody holds x."""
     if getrefcount(x) <= _lost.UNHELD:
-        _lost.warn()
+        _lost.check_caller()
     assign(x, index, value)
 
 

@@ -6,10 +6,11 @@ import numpy as np
 
 from .. import backends
 from .._dtypes import Default, as_numpy
-from .._errors import ArgumentError, ShapeError
+from .._errors import ArgumentError, LostGraphWarning, ShapeError
 from .._modes import is_grad_enabled, is_tracing
 from .._operands import dtype_of_scalar, lift
 from .._tensor import Tensor
+from .._warnings import warn
 from ..primitives import creation as ops
 from ..primitives.conversions import cast
 from ..primitives.devices import move
@@ -68,16 +69,33 @@ def stacked(items: Any) -> Tensor:
 def tensor(
     data: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor from a copy of the data.
+    """A tensor from a copy of the data; of tensors that require grad only the values are copied.
 
     >>> ad.tensor([1.0, 2.0], requires_grad=True)
     tensor([1., 2.], requires_grad=True)
     """
-    if isinstance(data, Tensor):
-        data = data.detach()
-    elif has_tensors(data):
-        data = stacked(data).detach()
+    if has_tensors(data):
+        source = data if isinstance(data, Tensor) else stacked(data)
+        if dtype is None or as_numpy(dtype).kind == "f":  # others have no gradients anyway
+            warn_of_lost_graph("tensor", source, "use ad.asarray or ad.stack")
+        data = source.detach()
     return asarray(data, dtype=dtype, device=device, copy=True, requires_grad=requires_grad)
+
+
+def warn_of_lost_graph(function: str, x: Tensor, instead: str) -> None:
+    if wants_grad(x):
+        warn(
+            f"{function}: values are taken without their graph, so that no gradient flows to the "
+            f"tensors that were given, which require grad; {instead}, or pass x.detach() if that "
+            "is meant",
+            LostGraphWarning,
+        )
+
+
+def as_leaf(function: str, x: Tensor) -> Tensor:
+    """x's values as a leaf that requires grad."""
+    warn_of_lost_graph(function, x, "leave requires_grad=True out")
+    return x.detach().requires_grad_()
 
 
 def from_tensor(
@@ -94,7 +112,7 @@ def from_tensor(
         x = cast(x, dtype=raw)
     elif copy:  # tensors are values: sharing the memory is as good as a copy
         x = reshape(x, shape=x.shape)
-    return x.detach().requires_grad_() if requires_grad else x._value()
+    return as_leaf("asarray", x) if requires_grad else x._value()
 
 
 def ask_for_grad(x: Tensor, requires_grad: bool) -> Tensor:
@@ -123,7 +141,7 @@ def filled(
     sizes = as_shape(function, shape)
     if isinstance(value, Tensor):
         out = repeated(function, from_tensor(value, dtype, device, None, False), sizes)
-        return out.detach().requires_grad_() if requires_grad else out
+        return as_leaf(function, out) if requires_grad else out
     if isinstance(value, (np.generic, np.ndarray)) and not value.ndim:
         value, dtype = value.item(), value.dtype if dtype is None else dtype
     device = device or backends.Default.device
@@ -259,10 +277,10 @@ def arange(
     default = backends.widest(device, "i") if whole else Default.float
     raw = default if dtype is None else as_numpy(dtype)
     out = ops.arange(start=start, stop=stop, step=step, dtype=raw, device=device)
-    if raw.kind == "f" and not requires_grad and any(map(wants_grad, ends)):
+    if raw.kind == "f" and any(map(wants_grad, ends)):
         first, by = (in_dtype(x, raw, device) for x in ends)
         out = first + by * ops.arange(start=0, stop=out.size, step=1, dtype=raw, device=device)
-    return ask_for_grad(out, requires_grad)
+    return as_leaf("arange", out) if requires_grad else out
 
 
 def wants_grad(x: Any) -> bool:
@@ -300,11 +318,13 @@ def linspace(
     device = device or backends.Default.device
     options = {"num": num, "endpoint": bool(endpoint), "dtype": raw, "device": device}
     varies = any(map(wants_grad, tensors)) or (tensors and is_tracing())
-    if varies and raw.kind in "fc" and not requires_grad:
+    if varies and raw.kind in "fc":
         first, last = (in_dtype(x, raw, device) for x in ends)
-        return between(first, last, ops.linspace(start=0, stop=1, **options))
-    first, last = (x.detach().numpy() if isinstance(x, Tensor) else x for x in ends)
-    return ask_for_grad(ops.linspace(start=first, stop=last, **options), requires_grad)
+        out = between(first, last, ops.linspace(start=0, stop=1, **options))
+    else:
+        first, last = (x.detach().numpy() if isinstance(x, Tensor) else x for x in ends)
+        out = ops.linspace(start=first, stop=last, **options)
+    return as_leaf("linspace", out) if requires_grad else out
 
 
 def between(start: Any, stop: Any, parts: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from typing import Any
 
 from .._modes import no_grad
 from .._tensor import Tensor, journal, new_tensor, restore, share
-from ..functions.creation import tensor
+from ..functions.creation import asarray
 from ..functions.elementwise import astype
 
 
@@ -26,7 +26,7 @@ class Parameter(Tensor):
 
     def __new__(cls, data: Any, requires_grad: bool = True) -> "Parameter":
         parameter = new_tensor(cls)
-        parameter.raw = (share(data) if isinstance(data, Tensor) else tensor(data)).raw
+        parameter.raw = (share(data) if isinstance(data, Tensor) else asarray(data, copy=True)).raw
         parameter.node = parameter._grad = None
         return parameter.requires_grad_(requires_grad)  # type: ignore[return-value]
 

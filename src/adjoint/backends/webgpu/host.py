@@ -4,14 +4,13 @@ Those are decompositions that take many decisions on the way, and what depends o
 """
 
 import functools
-import sys
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ..._config import config
 from ..._errors import DeviceError
+from ..._warnings import warn
 from .. import backend, widest
 from .arrays import Array
 
@@ -44,15 +43,7 @@ def permitted(name: str, device: str) -> None:
     if config.host_ops == "error":
         raise DeviceError(f"{what}; ad.config.host_ops is 'error', 'allow' lets it")
     if config.host_ops == "warn":
-        warnings.warn(what, RuntimeWarning, stacklevel=levels_of_ours())
-
-
-def levels_of_ours() -> int:
-    """How far up the call stack who called adjoint is, for a warning to point there."""
-    frame, own, levels = sys._getframe(1), __name__.partition(".")[0], 1
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == own:
-        frame, levels = frame.f_back, levels + 1
-    return levels
+        warn(what, RuntimeWarning)
 
 
 def sent(gpu: Any, name: str, result: np.ndarray) -> Array:
