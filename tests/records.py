@@ -286,6 +286,9 @@ class Torch(Names):
     def asarray(self, xs: Any) -> Any:
         return self.module.stack(xs)
 
+    def copy(self, x: Any) -> Any:
+        return x.clone()
+
     def astype(self, x: Any, dtype: Any) -> Any:
         return x.to(dtype)
 
@@ -326,7 +329,7 @@ class Adjoint(Names):
 
     def put(self, x: ad.Tensor, index: Any, how: str, v: ad.Tensor) -> ad.Tensor:
         """By assignment to a copy."""
-        out = +x
+        out = x.copy()
         out[index] = v
         return out
 
@@ -402,7 +405,7 @@ def beyond_one(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 UNARY: dict[str, Callable] = {
     **dict.fromkeys(
-        "abs atan asinh cos cosh erf exp expm1 negative positive real relu".split(), real
+        "abs atan asinh copy cos cosh erf exp expm1 negative positive real relu".split(), real
     ),
     **dict.fromkeys("conj sigmoid sign silu sin sinh softplus square tanh".split(), real),
     **dict.fromkeys("log log10 log1p log2 reciprocal sqrt".split(), positive),

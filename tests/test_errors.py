@@ -1179,7 +1179,8 @@ def test_misuse_of_functions_is_explained(misuse: Misuse):
     [
         (lambda: ad.cat, "cat | ad.concat"),
         (lambda: ones(2).unsqueeze(0), "tensor | unsqueeze | ad.expand_dims"),
-        (lambda: ones(2).clone(), "clone | x.detach()"),
+        (lambda: ones(2).clone(), "clone | x.copy()"),
+        (lambda: ad.clone(ones(2)), "clone | ad.copy"),
         (lambda: ones(2).flatten(1), "flatten | x.reshape((x.shape[0], -1))"),
         (lambda: ones(2).numel(), "numel | x.size"),
         (lambda: ones(2).detach_(), "detach_ | x.detach()"),

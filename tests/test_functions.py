@@ -652,6 +652,8 @@ def test_a_running_sum_in_float32_is_as_good_as_float32_can_be() -> None:
         lambda x: ad.permute_dims(x, (0, 1)),
         lambda x: ad.moveaxis(x, 0, 0),
         lambda x: x[...],
+        ad.copy,
+        lambda x: x.copy(),
         copy.copy,
     ],
 )

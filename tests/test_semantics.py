@@ -288,6 +288,7 @@ ALIASES = {
     "expand_dims": lambda x: ad.expand_dims(x, 0),
     "astype": lambda x: ad.astype(x, ad.float64),
     "asarray": lambda x: ad.asarray(x, copy=True),
+    "copy": lambda x: x.copy(),
     "view of a view": lambda x: x.T[1:].T,
     "tensor": lambda x: ad.tensor(x),
     "deepcopy": copy.deepcopy,
@@ -735,11 +736,49 @@ def test_deepcopy_copies_the_grad_and_shares_nothing():
     close(x.grad, [2.0, 4.0])
 
 
-@pytest.mark.parametrize("way", [pickle.dumps, copy.deepcopy])
+@pytest.mark.parametrize("way", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_a_computed_tensor_cannot_be_copied_and_the_error_advises(way):
-    with pytest.raises(ad.GradientError, match=r"multiply.*detach\(\)"):
+    with pytest.raises(ad.GradientError, match=r"multiply.*detach\(\)") as found:
         way(leaf([1.0]) * 2)
+    assert ("x.copy()" in str(found.value)) is (way in (copy.copy, copy.deepcopy))
     way((leaf([1.0]) * 2).detach())
+
+
+@pytest.mark.parametrize("copied", [ad.copy, ad.Tensor.copy])
+def test_a_copy_is_a_tensor_of_its_own_through_which_gradients_flow(copied):
+    w = leaf([1.0, 2.0])
+    for x in (w, w * 3):
+        y = copied(x)
+        y[0] = 5.0
+        assert x.tolist()[0] != 5.0 and y.tolist()[0] == 5.0 and y.requires_grad
+    y.sum().backward()
+    close(w.grad, [0.0, 3.0])
+
+
+def test_a_copy_shares_memory_until_one_of_the_two_is_written_to():
+    x = ad.ones(3)
+    y = x.copy()
+    assert np.shares_memory(x.numpy(), y.numpy())
+    x += 1
+    assert not np.shares_memory(x.numpy(), y.numpy())
+    close(y, [1.0, 1.0, 1.0])
+
+
+def test_a_copy_of_an_array_has_memory_of_its_own():
+    array = np.array([1.0, 2.0])
+    y = ad.copy(array)
+    array[0] = 7
+    close(y, [1.0, 2.0])
+
+
+def test_a_copy_while_traced_is_another_tensor():
+    def f(x):
+        y = x.copy()
+        y[0] = 5.0
+        return x, y
+
+    x = ad.asarray([1.0, 2.0])
+    assert [out.tolist() for out in ad.trace(f, x)(x)] == [[1, 2], [5, 2]]
 
 
 def test_dictionary_keys_go_by_identity():

@@ -57,6 +57,7 @@ from .functions.contractions import cross, dot, inner, kron, matmul, outer, tens
 from .functions.creation import (
     arange,
     asarray,
+    copy,
     empty,
     empty_like,
     eye,

@@ -23,6 +23,9 @@ from ._errors import (
 from ._modes import TRACE, mode
 from ._node import HookHandle, Leaf, Node, extra
 
+# What copies a tensor that was computed.
+COPIES = "x.copy(), or x.detach() to leave its graph behind"
+
 
 class Tensor:
     """An n-dimensional array that can be differentiated. Make one with `ad.tensor`."""
@@ -327,26 +330,28 @@ class Tensor:
     # Copies
 
     def __reduce__(self) -> tuple:
-        self._only_leaves("pickle")
+        self._only_leaves("pickle", "x.detach()")
         return restore, (self._host("pickle").copy(), self.requires_grad, self.device)
 
     def __copy__(self) -> "Tensor":
-        self._only_leaves("copy")  # tensors are values: a copy shares nothing that can change
+        self._only_leaves(
+            "copy", COPIES
+        )  # tensors are values: a copy shares nothing that can change
         return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: dict) -> "Tensor":
-        self._only_leaves("deepcopy")
+        self._only_leaves("deepcopy", COPIES)
         copy = share(self).requires_grad_(self.requires_grad)
         copy._grad = None if self._grad is None else share(self._grad)
         memo[id(self)] = copy
         return copy
 
-    def _only_leaves(self, function: str) -> None:
+    def _only_leaves(self, function: str, instead: str) -> None:
         if not self.is_leaf:
             raise GradientError(
                 f"{function}: only leaves can be copied with their gradient settings; this tensor "
                 f"was computed by {self.node.name}: "  # type: ignore[union-attr]
-                "use x.detach()"
+                f"use {instead}"
             )
 
 

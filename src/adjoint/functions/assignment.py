@@ -81,7 +81,7 @@ def writable(function: str, x: Tensor, *values: Any) -> bool:
     if grad and x.node is not None and x.is_leaf:
         raise GradientError(
             f"{function}: this tensor is a leaf that requires grad, so changing it here would lose "
-            "its gradient; do it under ad.no_grad(), on x.data, or on a copy: y = x * 1"
+            "its gradient; do it under ad.no_grad(), on x.data, or on a copy: y = x.copy()"
         )
     if not grad and not x.is_leaf:
         raise GradientError(

@@ -60,6 +60,20 @@ def asarray(
     return ask_for_grad(lift(data), requires_grad)
 
 
+def copy(x: Any, /) -> Tensor:
+    """A tensor of its own with the values of x: writing into either never changes the other.
+
+    Gradients flow through it. Memory is shared until one of them is written to.
+
+    >>> x = ad.asarray([1.0, 2.0])
+    >>> y = ad.copy(x)
+    >>> y[0] = 5.0
+    >>> x, y
+    (tensor([1., 2.]), tensor([5., 2.]))
+    """
+    return asarray(x, copy=True)
+
+
 def stacked(items: Any) -> Tensor:
     """Nested lists of tensors and numbers as one tensor, which keeps their gradients."""
     parts = [stacked(item) if isinstance(item, (list, tuple)) else item for item in items]
