@@ -221,7 +221,7 @@ def to_loop_variables(x: ad.Tensor) -> None:
 
 def by_calls(x: ad.Tensor) -> None:
     x.__setitem__((0, 1), 5)
-    ad.Tensor.__setitem__(x, (0, 1), 5)
+    ad.Tensor.__setitem__(x, (0, 1), 5)  # type: ignore[call-arg]
     setter = x.__setitem__
     setter((0, 1), 5)
     operator.setitem(x, (0, 1), 5)  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ FLOWING: dict[str, tuple[Callable, tuple[float, ...]]] = {
         (0.7, -0.3),
     ),
     "clip": (lambda v, w: ad.clip(ad.asarray(X), v, w), (-0.3, 1.1)),
-    "where": (lambda v: ad.where(ad.asarray(X) > 0, v, 0.5), (0.7,)),
+    "where": (lambda v: ad.where(ad.asarray(X) > 0, v, ad.asarray(X)), (0.7,)),
     "random.uniform": (
         lambda v, w: ad.random.Generator(0).uniform((4,), v, w, dtype=ad.float64),
         (-1.0, 2.0),

@@ -114,6 +114,10 @@ PUT = {
     "clip": lambda x: ad.clip(x, 0.1, 1.0),
     "pad": lambda x: ad.pad(x, (1, 0), constant_values=0.1),
     "full_like": lambda x: ad.full_like(x, 0.1),
+    "copy_": lambda x: x.copy_(0.1),
+    "stack": lambda x: ad.stack([0.1, x[0]]),
+    "concat": lambda x: ad.concat([0.1, x], axis=None),
+    "clip of a number": lambda x: ad.clip(0.1, x, 1.0),
 }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import backends
 from ._anomaly import check_finite
-from ._dtypes import SCALAR_RANK
+from ._dtypes import SCALAR_RANK, weak
 from ._errors import (
     AdjointError,
     ArgumentError,
@@ -25,7 +25,7 @@ from ._expr import Expr
 from ._modes import ANOMALY, GRAD, PROFILE, SYMBOLIC, TRACE, mode
 from ._node import Joint, Node, needing_graph, next_order
 from ._op import Op, Projection
-from ._operands import as_operand, check_devices, promoted
+from ._operands import as_operand, beside_tensors, check_devices, promoted
 from ._shapes import infer_shapes
 from ._tensor import Tensor, describe, new_tensor, wrap
 from ._timing import timed
@@ -198,9 +198,9 @@ def checked(op: Op, inputs: tuple, attrs: dict) -> Any:
 def coerced(op: Op, *inputs: Any, **attrs: Any) -> Any:
     """Apply an op to operands of any kind: convert them, promote their dtypes, check shapes."""
     if mode.word & SYMBOLIC:
-        return Expr(op, inputs, attrs)
-    beside = next((x for x in inputs if isinstance(x, Tensor)), None)
-    operands = promoted(op, [as_operand(op, k, x, beside) for k, x in enumerate(inputs)])
+        return Expr(op, tuple(map(weak, inputs)), attrs)  # symbols are tensors
+    given = beside_tensors(inputs)
+    operands = promoted(op, [as_operand(op, k, x) for k, x in enumerate(given)])
     if not mode.word & TRACE:  # a trace infers them anyway
         infer_shapes(op, operands, attrs)
     return apply(op, operands, attrs)

@@ -49,6 +49,7 @@ BY_PYTHON = {builtins.bool: bool, int: int64}
 # A scalar is weak: it changes an array's dtype only if its kind is the larger one.
 RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 SCALAR_RANK = {builtins.bool: 0, int: 1, float: 2, complex: 3}
+SCALARS = {"b": builtins.bool, "i": int, "u": int, "f": float, "c": complex}
 
 
 class Default:
@@ -112,6 +113,13 @@ def show(raw: np.dtype) -> str:
 def of_scalar(scalar: Any) -> np.dtype:
     """The dtype that a Python scalar has where no array decides."""
     return as_numpy(type(scalar))
+
+
+def weak(x: Any) -> Any:
+    """A NumPy scalar as the Python number of its value; anything else as it is."""
+    if not isinstance(x, np.generic) or x.dtype.kind not in SCALARS:
+        return x
+    return SCALARS[x.dtype.kind](x)  # item() gives no Python number of a longdouble
 
 
 def canonical(array: np.ndarray) -> np.ndarray:

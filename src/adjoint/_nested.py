@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import backends
-from ._dtypes import Default, canonical
+from ._dtypes import Default, canonical, weak
 from ._errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from ._operands import constant, placed
 from ._tensor import Tensor, describe
@@ -105,10 +105,11 @@ def matched(function: str, name: str, pattern: Any, tree: Any) -> list[Tensor]:
 
 
 def checked_like(function: str, path: str, x: Tensor, y: Any) -> Tensor:
-    """y as a tensor, if it is like x; Python numbers take its dtype."""
+    """y as a tensor, if it is like x; numbers take its dtype."""
+    y = weak(y)
     if type(y) in (int, float):
         y = constant(y, x.raw.dtype, x.device)
-    elif isinstance(y, (np.ndarray, np.generic)):
+    elif isinstance(y, np.ndarray):
         y = placed(canonical(np.array(y)), x.device)
     if not isinstance(y, Tensor):
         raise DTypeError(f"{function}: {path} must be a tensor like {describe(x)}, got {y!r}")

@@ -1,13 +1,13 @@
 """What ops are given: operands of any kind become tensors of one dtype on one device."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import backends
-from ._dtypes import SCALAR_RANK, Default, canonical, of_scalar, promote, promote_scalar
+from ._dtypes import SCALAR_RANK, Default, canonical, of_scalar, promote, promote_scalar, weak
 from ._errors import DeviceError, DTypeError, RangeError, TraceError
 from ._modes import TRACE, mode
 from ._op import Op
@@ -17,13 +17,20 @@ from ._tensor import Tensor, describe, wrap
 casting: list[Callable] = []
 
 
-def as_operand(op: Op, position: int, operand: Any, beside: Tensor | None = None) -> Any:
-    """A tensor or a Python scalar, or None for an optional input. `beside`: the first tensor; on a
-    device that may not have their dtypes, NumPy's scalars are Python's."""
+def beside_tensors(operands: Sequence[Any]) -> Sequence[Any]:
+    """The operands, NumPy scalars as Python numbers if a tensor is among them: np.sqrt(8), which is
+    float64, doesn't widen a float32 network."""
+    for x in operands:
+        if isinstance(x, np.generic):
+            found = any(isinstance(other, Tensor) for other in operands)
+            return [weak(other) for other in operands] if found else operands
+    return operands
+
+
+def as_operand(op: Op, position: int, operand: Any) -> Any:
+    """A tensor or a Python scalar, or None for an optional input."""
     if isinstance(operand, Tensor) or type(operand) in SCALAR_RANK:
         return operand
-    if isinstance(operand, np.generic) and beside is not None and beside.device != "cpu":
-        return operand.item()
     if isinstance(operand, (np.ndarray, np.generic)):
         return placed(canonical(np.asarray(operand)), backends.Default.device)
     if operand is None and op.input_name(position) in op.optional:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import numpy as np
 
 from .. import backends
-from .._dtypes import RANK, SCALAR_RANK, as_numpy, canonical
+from .._dtypes import RANK, SCALAR_RANK, as_numpy, canonical, weak
 from .._errors import (
     ArgumentError,
     AxisError,
@@ -20,7 +20,15 @@ from .._errors import (
     ShapeError,
 )
 from .._modes import is_grad_enabled
-from .._operands import check_devices, common_dtype, constant, dtype_of_scalar, placed, to_dtype
+from .._operands import (
+    beside_tensors,
+    check_devices,
+    common_dtype,
+    constant,
+    dtype_of_scalar,
+    placed,
+    to_dtype,
+)
 from .._tensor import Tensor
 
 VOCABULARY = {
@@ -118,9 +126,15 @@ def undifferentiated(function: str, x: Tensor) -> Tensor:
     return x
 
 
+def tensor_or_number(function: str, x: Any) -> Any:
+    """A tensor, or a Python number as it is."""
+    return x if type(x) in SCALAR_RANK else as_tensor(function, x)
+
+
 def in_common_dtype(function: str, *operands: Any) -> list[Tensor]:
-    """Tensors of the dtype that operands promote to; Python scalars follow the tensors."""
-    given = [x if type(x) in SCALAR_RANK else as_tensor(function, x) for x in operands]
+    """Tensors of the dtype that operands promote to; Python numbers follow the tensors, and NumPy
+    scalars, too."""
+    given = [tensor_or_number(function, x) for x in beside_tensors(operands)]
     dtype = common_dtype(function, given)
     device = next((x.device for x in given if isinstance(x, Tensor)), backends.Default.device)
     return [
@@ -130,6 +144,8 @@ def in_common_dtype(function: str, *operands: Any) -> list[Tensor]:
 
 def as_tensor_like(function: str, x: Tensor, value: Any) -> Tensor:
     """A tensor of x's dtype, on x's device; what isn't of a smaller or the same kind is refused."""
+    if isinstance(value, np.generic):
+        value = weak(value)
     if type(value) in SCALAR_RANK and SCALAR_RANK[type(value)] <= RANK[x.raw.dtype.kind]:
         return constant(value, x.raw.dtype, x.device)
     value = as_tensor(function, value)
@@ -248,8 +264,9 @@ def check_no_module(function: str, name: str, value: Any) -> None:
 
 def as_number(function: str, name: str, value: Any) -> float:
     """A Python float. A tensor is refused: it may want a gradient, which it wouldn't get."""
-    if isinstance(value, (int, float, np.integer, np.floating)):
-        return float(value)
+    number = weak(value)
+    if isinstance(number, (int, float)):
+        return float(number)
     raise DTypeError(f"{function}: {name} must be a Python number, got {value!r}")
 
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._dtypes import FROM_NUMPY, REAL_PART, SCALAR_RANK, DType, as_numpy, of_scalar, promote
+from .._dtypes import FROM_NUMPY, REAL_PART, SCALAR_RANK, DType, as_numpy, of_scalar, promote, weak
 from .._dtypes import promote_scalar as with_scalar
 from .._errors import ArgumentError, DTypeError
 from .._tensor import Tensor
@@ -85,21 +85,29 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The dtype that tensors, dtypes and Python scalars promote to.
+    """The dtype that tensors, dtypes and numbers promote to.
 
     >>> ad.result_type(ad.float32, ad.int64, 1.0)
     adjoint.float32
     """
     if not arrays_and_dtypes:
         raise ArgumentError("result_type: at least one tensor or dtype is needed")
-    scalars = [x for x in arrays_and_dtypes if type(x) in SCALAR_RANK]
-    dtypes = [raw_dtype(x) for x in arrays_and_dtypes if type(x) not in SCALAR_RANK]
+    given = arrays_and_dtypes
+    if any(map(is_of_tensors, given)):
+        given = tuple(map(weak, given))
+    scalars = [x for x in given if type(x) in SCALAR_RANK]
+    dtypes = [raw_dtype(x) for x in given if type(x) not in SCALAR_RANK]
     result = dtypes[0] if dtypes else of_scalar(scalars[0])
     for dtype in dtypes[1:]:
         result = promote("result_type", result, dtype)
     for scalar in scalars:
         result = with_scalar(result, scalar)
     return FROM_NUMPY[result]
+
+
+def is_of_tensors(x: Any) -> bool:
+    """Whether x is a tensor, or a dtype, which stands for tensors of it."""
+    return not isinstance(x, (np.ndarray, np.generic)) and type(x) not in SCALAR_RANK
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
@@ -117,4 +125,6 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 def raw_dtype(x: Any) -> np.dtype:
     """The raw dtype of a tensor or an array, or behind a dtype."""
-    return x.raw.dtype if isinstance(x, Tensor) else as_numpy(getattr(x, "dtype", x))
+    if isinstance(x, Tensor):
+        return x.raw.dtype
+    return as_numpy(x if isinstance(x, type) else getattr(x, "dtype", x))  # np.float32 has one, too

@@ -2,16 +2,20 @@
 
 from typing import Any
 
-from .._dtypes import FROM_NUMPY, SCALAR_RANK, DType, as_numpy
+import numpy as np
+
+from .._dtypes import FROM_NUMPY, DType, as_numpy, of_scalar
 from .._errors import ArgumentError, DTypeError
-from .._operands import common_dtype
+from .._operands import beside_tensors, common_dtype
 from .._tensor import Tensor
 from ..primitives import activations, conversions
 from ..primitives.devices import move
 from ..primitives.elementwise import divide, logaddexp, pow, square, where
 from ..primitives.shapes import reshape
-from ._arguments import as_number, as_real, as_tensor, is_elsewhere
+from ._arguments import as_number, as_real, as_tensor, is_elsewhere, tensor_or_number
 from .dtypes import iinfo
+
+REAL_SCALARS = (np.integer, np.floating)
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Tensor:
@@ -36,14 +40,11 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     >>> ad.clip(ad.asarray([-1.0, 0.5, 2.0]), 0, 1)
     tensor([0. , 0.5, 1. ])
     """
-    x = as_tensor("clip", x)
-    bounds = [as_operand(bound) for bound in (min, max) if bound is not None]
-    low, high = extremes(x.dtype, FROM_NUMPY[common_dtype("clip", [x, *bounds])])
+    x, min, max = beside_tensors((x, min, max))
+    given = [tensor_or_number("clip", operand) for operand in (x, min, max) if operand is not None]
+    own = given[0].raw.dtype if isinstance(given[0], Tensor) else of_scalar(x)
+    low, high = extremes(FROM_NUMPY[own], FROM_NUMPY[common_dtype("clip", given)])
     return conversions.clip(x, low if min is None else min, high if max is None else max)
-
-
-def as_operand(bound: Any) -> Any:
-    return bound if type(bound) in SCALAR_RANK else as_tensor("clip", bound)
 
 
 def extremes(*dtypes: DType) -> tuple[Any, Any]:
@@ -59,7 +60,8 @@ def extremes(*dtypes: DType) -> tuple[Any, Any]:
 
 def power(x: Tensor, y: Any) -> Tensor:
     """x ** y; squares are frequent, and have an op of their own."""
-    if type(y) not in (int, float) or y != 2:
+    is_real = type(y) in (int, float) or isinstance(y, REAL_SCALARS)
+    if not is_real or y != 2:
         return pow(x, y)
     is_tensor = isinstance(x, Tensor)  # in a rule that is being compiled it is an expression
     return pow(x, y) if is_tensor and x.raw.dtype.kind != "f" else square(x)

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import backends
+from .._dtypes import weak
 from .._errors import DTypeError, ShapeError
 from .._modes import ANOMALY, GRAD, TRACE, mode
 from .._tensor import Tensor
 from .._timing import TimedWrites
 from ..primitives import elementwise as ops
 from ..primitives.conversions import add_scaled
-from ._arguments import as_tensor
+from ._arguments import tensor_or_number
 from .assignment import assign, rebind, writable
 from .elementwise import clip, to_device
 
@@ -42,6 +43,7 @@ def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     if isinstance(alpha, Tensor):
         y, alpha = alpha * y, 1  # which has a gradient for alpha
     recorded = writable("add_", x, y)
+    alpha = weak(alpha)
     if isinstance(alpha, float) and x.raw.dtype.kind in "iub":
         raise DTypeError(f"add_: alpha={alpha} doesn't go with a tensor of {x.dtype.name}")
     module = None if recorded else overwritable(x, y)
@@ -114,7 +116,7 @@ def sub_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     tensor([0., 1.])
     """
     plain = not isinstance(alpha, Tensor) and alpha == 1
-    return subtract_into(x, y) if plain else add_(x, y, alpha=-alpha)
+    return subtract_into(x, y) if plain else add_(x, y, alpha=-weak(alpha))
 
 
 def clamp_(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
@@ -164,5 +166,6 @@ def copy_(x: Tensor, source: Any) -> Tensor:
             [1., 2.]])
     """
     writable("copy_", x, source)
-    assign(x, ..., to_device(as_tensor("copy_", source), x.device))
+    source = tensor_or_number("copy_", weak(source))
+    assign(x, ..., to_device(source, x.device) if isinstance(source, Tensor) else source)
     return x

@@ -176,7 +176,10 @@ def comparable(function: Callable) -> Callable:
     """== and != with things that aren't numbers are Python's: never equal."""
 
     def call(x: Tensor, y: Any) -> Any:
-        numeric = isinstance(y, (Tensor, np.ndarray, np.generic)) or type(y) in SCALAR_RANK
+        if isinstance(y, np.generic):
+            numeric = y.dtype.kind not in "SUMm"  # texts and dates
+        else:
+            numeric = isinstance(y, (Tensor, np.ndarray)) or type(y) in SCALAR_RANK
         return function(x, y) if numeric else NotImplemented
 
     return call

@@ -208,9 +208,7 @@ def concat(xs: Sequence[Any], axis: int | None = 0, **unknown: Any) -> Tensor:
     """
     if unknown:
         reject("concat", unknown)
-    tensors = [as_tensor("concat", x) for x in xs]
-    if not tensors:
-        raise ArgumentError("concat: at least one tensor is needed")
+    tensors = joinable("concat", xs)
     if axis is None:
         tensors, axis = [shapes.reshape(x, shape=(x.size,)) for x in tensors], 0
     axis = as_axis("concat", axis, tensors[0].ndim)
@@ -221,7 +219,15 @@ def concat(xs: Sequence[Any], axis: int | None = 0, **unknown: Any) -> Tensor:
                 f"concat: tensor 0 has shape {tensors[0].shape}, tensor {position} has {x.shape}; "
                 f"all axes but {axis} must be equal"
             )
-    return shapes.concat(*in_common_dtype("concat", *tensors), axis=axis)
+    return shapes.concat(*tensors, axis=axis)
+
+
+def joinable(function: str, xs: Sequence[Any]) -> list[Tensor]:
+    """Tensors of one dtype, and at least one."""
+    given = list(xs)
+    if not given:
+        raise ArgumentError(f"{function}: at least one tensor is needed")
+    return in_common_dtype(function, *given)
 
 
 def without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -237,13 +243,11 @@ def stack(xs: Sequence[Any], axis: int = 0, **unknown: Any) -> Tensor:
     """
     if unknown:
         reject("stack", unknown)
-    tensors = [as_tensor("stack", x) for x in xs]
-    if not tensors:
-        raise ArgumentError("stack: at least one tensor is needed")
+    tensors = joinable("stack", xs)
     if len({x.shape for x in tensors}) > 1:
         raise ShapeError(f"stack: shapes differ: {', '.join(str(x.shape) for x in tensors)}")
     axis = as_axis("stack", axis, tensors[0].ndim + 1)
-    return concat([expand_dims(x, axis) for x in tensors], axis)
+    return shapes.concat(*[expand_dims(x, axis) for x in tensors], axis=axis)
 
 
 def unstack(x: Any, /, axis: int = 0, **unknown: Any) -> tuple[Tensor, ...]:

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from .._dtypes import weak
 from .._errors import ArgumentError, DTypeError, ShapeError
 from .._operands import is_at_hand
 from .._shapes import broadcasts_to
@@ -88,6 +89,7 @@ def as_mask(attn_mask: Any, is_causal: bool, scores: Tensor) -> Tensor | None:
         return causal_mask(scores.shape[-2], scores.shape[-1], scores.device)
     if attn_mask is None:
         return None
+    attn_mask = weak(attn_mask)
     mask = as_tensor("scaled_dot_product_attention", attn_mask)
     if mask.dtype.kind not in ("bool", "float"):
         raise DTypeError(

@@ -6,7 +6,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from .._dtypes import float16, float32
+from .._dtypes import float16, float32, weak
 from .._tensor import Tensor
 from ..functions._arguments import as_number, as_real, in_common_dtype
 from ..functions.elementwise import astype
@@ -28,9 +28,8 @@ def in_common_float(function: str, *operands: Any) -> list[Tensor]:
 
 def as_scalar(function: str, name: str, value: Any) -> float:
     """A Python number; an integer stays one, so that it doesn't make floats of integers."""
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    return as_number(function, name, value)
+    number = weak(value)
+    return int(number) if isinstance(number, int) else as_number(function, name, value)
 
 
 def in_float32(function: Callable[P, Tensor]) -> Callable[P, Tensor]:

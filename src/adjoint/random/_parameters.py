@@ -8,7 +8,7 @@ from .. import backends
 from .._dtypes import SCALAR_RANK, Default, as_numpy, float16, float32, promote, show
 from .._errors import ArgumentError, DTypeError, GradientError, ShapeError
 from .._modes import is_grad_enabled, is_tracing
-from .._operands import check_devices, to_dtype
+from .._operands import beside_tensors, check_devices, to_dtype
 from .._shapes import broadcast_shapes, broadcasts_to
 from .._tensor import Tensor, describe
 from ..functions._arguments import as_shape, as_tensor
@@ -46,7 +46,8 @@ class Options(NamedTuple):
 
 def prepared(function: str, options: Options, **parameters: Any) -> tuple[Draw, list[Any]]:
     """A draw of floats, and its parameters: Python numbers or tensors."""
-    values = [as_parameter(function, name, x) for name, x in parameters.items()]
+    given = beside_tensors([*parameters.values()])
+    values = [as_parameter(function, name, x) for name, x in zip(parameters, given, strict=True)]
     tensors = [x for x in values if isinstance(x, Tensor)]
     dtype = float_dtype(function, options.dtype, tensors)
     return prepare(function, options, values, dtype), values
