@@ -58,6 +58,17 @@ class Alias(Tensor):
         with no_grad():
             write(self._tensor)
 
+    def __getitem__(self, index: Any) -> Tensor:
+        """A name of that part where the index is basic, else a value."""
+        place = parse(self, index)
+        return getitem(self, index) if place.arrays else part_of(self, place.spec)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        own = isinstance(value, Part) and value._whole is self
+        if own and value._index == parse(self, index).spec:
+            return  # x.data[0] *= 2 has written to x already
+        self.change("assignment", lambda tensor: assign(tensor, index, value))
+
     def end(self) -> None:
         """Be a name of the values as they are now, which the tensor is about to lose."""
         if mode.trace is not None and mode.trace is not self._trace:
@@ -183,19 +194,6 @@ def set_data(x: Tensor, value: Tensor) -> None:
         former.end()
     journal(x)
     x.raw = raw
-
-
-def part(x: Alias, index: Any) -> Tensor:
-    """x.data[index]: a name of that part where the index is basic, else a value."""
-    place = parse(x, index)
-    return getitem(x, index) if place.arrays else part_of(x, place.spec)
-
-
-def set_part(x: Alias, index: Any, value: Any) -> None:
-    """x.data[index] = value."""
-    if isinstance(value, Part) and value._whole is x and value._index == parse(x, index).spec:
-        return  # x.data[0] *= 2 has written to x already
-    x.change("assignment", lambda tensor: assign(tensor, index, value))
 
 
 def through(name: str, method: Callable) -> Callable:

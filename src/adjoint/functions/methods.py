@@ -223,8 +223,6 @@ def bind() -> None:
         setattr(Tensor, name, function)
     for name, value in PROPERTIES.items():
         setattr(Tensor, name, value)
-    aliases.Alias.__getitem__ = aliases.part
-    aliases.Alias.__setitem__ = aliases.set_part
 
 
 def bind_in_place(name: str, function: Callable) -> None:
