@@ -1044,6 +1044,10 @@ FUNCTIONS = [
         "softmax | axis | integer | None",
     ),
     Misuse(KeywordError, lambda: ad.mean(ones(2), dtype=ad.float64), "mean | dtype="),
+    Misuse(KeywordError, lambda: ad.triu(ones(2, 2), diagonal=1), "triu | diagonal= | k="),
+    Misuse(KeywordError, lambda: ad.tril(ones(2, 2), diagonal=1), "tril | diagonal= | k="),
+    Misuse(KeywordError, lambda: ad.load("w.npz", weights_only=True), "weights_only= | leave it"),
+    Misuse(KeywordError, lambda: ad.load("w.npz", map_location="cpu"), "map_location= | device="),
     Misuse(KeywordError, lambda: ad.prod(ones(2), out=ones()), "prod | out="),
     Misuse(ArgumentError, lambda: ad.sort(ones()), "sort | 0 axes"),
     Misuse(ArgumentError, lambda: ad.argsort(ones(2), axis=1), "argsort | axis 1"),
@@ -1185,6 +1189,15 @@ def test_misuse_of_functions_is_explained(misuse: Misuse):
         (lambda: ones(2).numel(), "numel | x.size"),
         (lambda: ones(2).detach_(), "detach_ | x.detach()"),
         (lambda: ones(2).cuda(), 'cuda | x.to("webgpu")'),
+        (lambda: ones(2).exp_(), "exp_ | x = x.exp()"),
+        (lambda: ones(2).unsqueeze_(0), "unsqueeze_ | ad.expand_dims | new tensor"),
+        (lambda: ones(2, 2).max(axis=1).indices, "indices | x.argmax(axis)"),
+        (lambda: ones(2).sum().grad_fn, "grad_fn | ad.graph(x)"),
+        (lambda: ones(2).multinomial(1), "multinomial | ad.random.categorical(ad.log(x))"),
+        (lambda: ad.multinomial(ones(2), 1), "multinomial | ad.random.categorical(ad.log(p))"),
+        (lambda: ad.LongTensor([1]), "LongTensor | ad.tensor(values, dtype=ad.int64)"),
+        (lambda: ad.optim.swa_utils, "adjoint.optim | swa_utils | ad.optim.EMA"),
+        (lambda: ad.optim.nonsense, "adjoint.optim | nonsense"),
         (lambda: ad.randn(2, 3), "randn | ad.random.normal((2, 3))"),
         (lambda: ad.rand(2, 3), "rand | ad.random.uniform((2, 3))"),
         (lambda: ad.inference_mode(), "inference_mode | ad.no_grad"),
@@ -1219,10 +1232,21 @@ def test_every_translation_exists() -> None:
     assert not any(hasattr(nn, name) for name in hints.LAYERS)
     assert not any(hasattr(nn.utils, name) for name in hints.LAYER_UTILITIES)
     assert not any(hasattr(nn.Module, name) for name in hints.MODULES)
+    assert not any(hasattr(ad.optim, name) for name in hints.OPTIMIZERS)
 
 
 @pytest.mark.parametrize(
-    "table", ["FUNCTIONS", "IDIOMS", "METHODS", "RANDOM", "LAYERS", "LAYER_UTILITIES", "MODULES"]
+    "table",
+    [
+        "FUNCTIONS",
+        "IDIOMS",
+        "METHODS",
+        "RANDOM",
+        "LAYERS",
+        "LAYER_UTILITIES",
+        "MODULES",
+        "OPTIMIZERS",
+    ],
 )
 def test_every_name_in_a_translation_exists(table: str) -> None:
     for hint in getattr(hints, table).values():

@@ -7,6 +7,7 @@ import numpy as np
 
 from .._errors import AdjointError, ArgumentError, DTypeError
 from .._tensor import Tensor
+from ..functions._arguments import reject
 from ..functions.creation import asarray
 from . import npz, safetensors
 from .errors import Source, named
@@ -44,7 +45,7 @@ def save(obj: Any, path: str | os.PathLike[str], metadata: dict[str, str] | None
         form.write(file, source, contents)
 
 
-def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
+def load(path: str | os.PathLike[str], device: str | None = None, **unknown: Any) -> Any:
     """What `save` was given, or a dict of the tensors in a file that another tool made.
 
     Tensors are on the CPU unless a device is given, and don't require grad. bfloat16 becomes
@@ -60,6 +61,8 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
     tensor([1., 2.])
     >>> folder.cleanup()
     """
+    if unknown:
+        reject("load", unknown)
     source = source_of("load", path)
     form = format_of(source)
     with named(source), open(source.path, "rb") as file:

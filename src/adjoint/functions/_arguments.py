@@ -39,6 +39,8 @@ VOCABULARY = {
     "unbiased": "correction",
     "start_dim": "start_axis",
     "end_dim": "end_axis",
+    "diagonal": "k",
+    "map_location": "device",
 }
 # What PyTorch has, and is to be left out here.
 ABSENT = {
@@ -53,6 +55,7 @@ ABSENT = {
     "norm_type": "vectors aren't scaled when they are looked up",
     "scale_grad_by_freq": "gradients aren't scaled by how often an index occurs",
     "sparse": "gradients are dense",
+    "weights_only": "reading runs no code",
 }
 Axis = int | Sequence[int] | None
 P = ParamSpec("P")

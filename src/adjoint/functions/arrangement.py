@@ -227,23 +227,27 @@ def each_axis(pad_width: Any, shape: tuple[int, ...]) -> tuple[tuple[int, int], 
     return tuple((before, after) for before, after in pairs)
 
 
-def tril(x: Any, /, *, k: int = 0) -> Tensor:
+def tril(x: Any, /, *, k: int = 0, **unknown: Any) -> Tensor:
     """Matrices with zeros above the k-th diagonal.
 
     >>> ad.tril(ad.ones((2, 2)))
     tensor([[1., 0.],
             [1., 1.]])
     """
+    if unknown:
+        reject("tril", unknown)
     return half("tril", x, k, upper=False)
 
 
-def triu(x: Any, /, *, k: int = 0) -> Tensor:
+def triu(x: Any, /, *, k: int = 0, **unknown: Any) -> Tensor:
     """Matrices with zeros below the k-th diagonal.
 
     >>> ad.triu(ad.ones((2, 2)))
     tensor([[1., 1.],
             [0., 1.]])
     """
+    if unknown:
+        reject("triu", unknown)
     return half("triu", x, k, upper=True)
 
 

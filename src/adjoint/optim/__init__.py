@@ -4,6 +4,9 @@ A step is one native call for all parameters, whatever their number and sizes. A
 here too: what was taken from a parameter before a step keeps its values.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from ..functions import hints as _hints
 from . import lr_scheduler
 from ._adagrad import Adagrad
 from ._adam import Adam, AdamW
@@ -24,3 +27,8 @@ __all__ = [
     "RMSprop",
     "lr_scheduler",
 ]
+
+if not _TYPE_CHECKING:  # else every name would be right
+
+    def __getattr__(name: str) -> object:
+        raise _hints.missing("module 'adjoint.optim'", name, _hints.OPTIMIZERS)
