@@ -1209,6 +1209,8 @@ def test_misuse_of_functions_is_explained(misuse: Misuse):
         (lambda: nn.nonsense, "adjoint.nn | nonsense"),
         (lambda: nn.utils.rnn, "adjoint.nn.utils | rnn | packed"),
         (lambda: nn.ReLU().cuda(), 'ReLU | cuda | model.to("webgpu")'),
+        (lambda: nn.ReLU()._parameters, "ReLU | _parameters | named_parameters"),
+        (lambda: nn.ReLU().register_full_backward_hook(print), "x.register_hook"),
         (lambda: nn.ReLU().nonsense, "ReLU | nonsense"),
         (lambda: ad.profile().export_chrome_trace, "export_chrome_trace | p.save_trace"),
         (lambda: ad.nonsense, "adjoint | nonsense"),

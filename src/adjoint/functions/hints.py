@@ -211,8 +211,14 @@ OPTIMIZERS = {
     "swa_utils": "ad.optim.EMA(model), whose update() goes after each step",
 }
 MODULES = {
-    "cuda": 'model.to("webgpu")',
+    "_modules": "dict(model.named_children()); assign to attributes, or delete them, to change it",
+    "_parameters": "dict(model.named_parameters(recurse=False)); del model.weight takes one out",
+    "bfloat16": "model.half(): there is no bfloat16",
     "compile": "ad.trace, which records a function once and replays it",
+    "cuda": 'model.to("webgpu")',
+    "register_full_backward_hook": "x.register_hook, of the output that a forward hook is given",
+    "share_memory": "nothing: workers are threads",
+    "type": "model.to(ad.float64)",
 }
 
 
