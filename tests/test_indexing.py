@@ -566,3 +566,11 @@ def test_changes_of_truth_values_are_truth_values(change: str) -> None:
     x, index, v = np.array([True, True, False]), [0, 0, 2], np.array([True, False, True])
     found = getattr(ad.asarray(x).at[index], change)(ad.asarray(v))
     np.testing.assert_array_equal(found.numpy(), NUMPY.at(x, index, change, v), strict=True)
+
+
+@pytest.mark.parametrize(
+    "index", [range(2), range(0), range(2, -1, -1), (range(3), [0, 1, 2]), (slice(None), range(1))]
+)
+def test_ranges_are_indices_as_lists_are(index: Any) -> None:
+    a = np.arange(12).reshape(3, 4)
+    np.testing.assert_array_equal(ad.asarray(a)[index].numpy(), a[index])

@@ -77,12 +77,12 @@ def as_entry(entry: Any, device: str) -> Any:
     """One entry of an index: None, an ellipsis, an int, a slice of ints, or an index tensor."""
     if entry is None or entry is Ellipsis or type(entry) is int:
         return entry
-    if isinstance(entry, (list, tuple, np.ndarray, bool, np.bool_)):
+    if isinstance(entry, (list, tuple, range, np.ndarray, bool, np.bool_)):
         try:
             array = host_array(entry, None, None)
         except (TypeError, ValueError) as error:
             raise IndexingError(f"an index must be integers or booleans: {error}") from None
-        empty = isinstance(entry, (list, tuple)) and not array.size
+        empty = isinstance(entry, (list, tuple, range)) and not array.size
         entry = placed_indices(array.astype(np.int64) if empty else array, device)
     if isinstance(entry, Tensor):
         if entry.raw.dtype.kind not in "iub":
