@@ -1,11 +1,13 @@
 """The thread-local mode word, read once per op, and the context managers that change it."""
 
-import functools
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from ._errors import DTypeError
+from ._stepwise import within
 
 # SYMBOLIC: a derivative rule is being turned into an expression; ops return Exprs.
 # PROFILE: how long things take is noted in `mode.logs`.
@@ -59,12 +61,18 @@ class Switch:
         mode.word = self._former.pop(last)[1]
 
     def __call__(self, function: Callable) -> Callable:
-        @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with type(self)():
-                return function(*args, **kwargs)
+        """The function with its body in this mode: of a generator or a coroutine only the body, and
+        not what runs while it waits."""
+        if not callable(function) or isinstance(function, type):
+            raise DTypeError(f"{type(self).__name__}: it decorates functions, {wrong(function)}")
+        return within(type(self), function)
 
-        return wrapper
+
+def wrong(function: Any) -> str:
+    """Why something isn't a function, in an error."""
+    if isinstance(function, type):
+        return f"and {function.__name__} is a class: decorate its methods"
+    return f"got {type(function).__name__}; use it as `with` or `@`, without an argument"
 
 
 class no_grad(Switch):
