@@ -29,7 +29,7 @@ LAYERS = (
     ("_parallel",),
     ("_reverse",),
     ("autograd", "_trace", "_checkpoint", "_variables", "_runtime", "_devices"),
-    ("_partial", "_examples"),
+    ("_graph", "_partial", "_examples"),
     ("_batch",),
     ("_transforms",),
     ("functions",),

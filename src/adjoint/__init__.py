@@ -149,6 +149,7 @@ if _typing.TYPE_CHECKING:
     from ._checkpoint import checkpoint, checkpoint_sequential
     from ._devices import devices
     from ._files import load, load_metadata, save
+    from ._graph import Graph, trace
     from ._graphs import graph, memory
     from ._profile import profile
     from ._runtime import (
@@ -159,7 +160,6 @@ if _typing.TYPE_CHECKING:
         set_cache_limit,
         set_num_threads,
     )
-    from ._trace import Graph, trace
     from ._transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 
 _LAZY = ("data", "fft", "linalg", "nn", "optim", "random", "testing")
@@ -168,6 +168,7 @@ _LAZY_FUNCTIONS = {
     "_checkpoint": ("checkpoint", "checkpoint_sequential"),
     "_devices": ("devices",),
     "_files": ("load", "load_metadata", "save"),
+    "_graph": ("Graph", "trace"),
     "_graphs": ("graph", "memory"),
     "_profile": ("profile",),
     "_runtime": (
@@ -178,7 +179,6 @@ _LAZY_FUNCTIONS = {
         "set_cache_limit",
         "set_num_threads",
     ),
-    "_trace": ("Graph", "trace"),
     "_transforms": ("grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"),
 }
 _HOME = {name: module for module, names in _LAZY_FUNCTIONS.items() for name in names}

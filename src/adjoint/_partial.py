@@ -10,8 +10,7 @@ from typing import Any
 
 from ._apply import as_array, execute
 from ._errors import TraceError
-from ._modes import GRAD, TRACE, mode
-from ._node import Node
+from ._modes import TRACE, mode
 from ._op import Op
 from ._shapes import infer_shapes
 from ._tensor import Tensor, wrap
@@ -28,20 +27,8 @@ class PartialTrace(Trace):
     def __init__(self) -> None:
         super().__init__()
         self.constants: dict[tuple[int, int], tuple[Traced, Tensor]] = {}
-        self.leads_outside: dict[Node, bool] = {}  # of nodes: whether one that was there before
-        self.changes_seen = 0
-        self.outer_draws: Any = mode.draws
         self.states: dict[Any, tuple[Traced, Tensor]] = {}  # by generator: at first, and now
         self._inside: dict[int, Any] = {}  # tensors and raw arrays that the function made
-
-    def __enter__(self) -> "PartialTrace":
-        super().__enter__()
-        mode.draws = self
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        mode.draws = self.outer_draws
-        super().__exit__(*exception)
 
     # Ops
 
@@ -83,7 +70,7 @@ class PartialTrace(Trace):
             return self.typed(op, raw), results
         former = mode.word, mode.trace, mode.draws
         mode.word = former[0] & ~TRACE | self.former[0] & TRACE
-        mode.trace, mode.draws = self.outer, self.outer_draws
+        mode.trace, mode.draws = self.outer, self.former[2]
         try:
             if self.outer is not None:
                 raw, results = self.outer.record(op, inputs, attrs)
@@ -111,31 +98,6 @@ class PartialTrace(Trace):
             raise_impure(op)
         del self.steps[count:]
         return tuple(self.new(x.shape, x.dtype, x.device) for x in results)
-
-    def attachments(self, inputs: Any) -> tuple[bool, ...]:
-        if not mode.word & GRAD:
-            return (False,) * len(inputs)
-        return tuple([isinstance(x, Tensor) and self.attached(x) for x in inputs])
-
-    def attached(self, tensor: Tensor) -> bool:
-        """Whether gradients flow from a tensor out of the function: it isn't detached, nor does it
-        depend on nothing but leaves that the function made for itself."""
-        node, known = tensor.node, self.leads_outside
-        if node is None:
-            return False
-        if node in known:
-            return known[node]
-        stack = [node]
-        while stack:
-            node = stack[-1]
-            inputs = () if node.order > self.start else node.inputs
-            waiting = [parent for parent in inputs if parent not in known]
-            if waiting and node not in known:
-                stack += waiting
-                continue
-            known.setdefault(node, node.order > self.start or any(known[x] for x in inputs))
-            stack.pop()
-        return known[node]
 
     # Tensors
 

@@ -1,4 +1,4 @@
-"""Tracing: run a function on arrays without values, and keep what it did as a Graph.
+"""Tracing: run a function on arrays without values, and keep what it did.
 
 While a function is traced every op is recorded, also those on tensors from outside: the mode
 decides, not the arguments. Tensors from outside become captures, read anew at every replay; those
@@ -8,21 +8,20 @@ Whatever the function did to them while it was traced is undone at the end, also
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import backends
-from ._apply import apply, explained
+from ._apply import explained
 from ._dtypes import SCALAR_RANK, show
-from ._errors import ArgumentError, DeviceError, DTypeError, ShapeError, TraceError
+from ._errors import TraceError
 from ._modes import GRAD, TRACE, mode, no_grad
-from ._node import Leaf, next_order
+from ._node import Leaf, Node, next_order
 from ._op import Op, dtype_of
 from ._shapes import Shape, infer_dtypes, infer_shapes
-from ._tensor import Tensor, describe, journal, share, wrap
-from ._tree import DiffersError, leaves, map_tree, side_by_side
+from ._tensor import Tensor, describe, wrap
+from .primitives.shapes import reshape
 
 
 class Traced:
@@ -54,7 +53,7 @@ class Traced:
 class Step(NamedTuple):
     """One recorded op: its inputs are Traced arrays, Python scalars or None.
 
-    In a trace for vmap, `attached` says of each input whether gradients flow on from it.
+    `attached` says of each input whether gradients flow on from it, out of the traced function.
     """
 
     op: Op
@@ -76,7 +75,7 @@ def plain(value: Any) -> str:
 
 class Slot(NamedTuple):
     """Where a graph reads or writes: a tensor from outside, or an input by its number, or either's
-    `.grad`."""
+    `.grad`. Random states count from the end of the inputs."""
 
     owner: Tensor | int
     grad: bool = False
@@ -95,16 +94,12 @@ class Slot(NamedTuple):
             )
         return tensor.grad
 
-    def write(self, inputs: list[Tensor], value: Tensor | None) -> None:
-        tensor = self.tensor(inputs)
-        if self.grad:
-            tensor.grad = value
-        elif value is not None:
-            journal(tensor)
-            tensor.raw = value.raw
+    @property
+    def is_argument(self) -> bool:
+        return isinstance(self.owner, int) and self.owner >= 0
 
     def __repr__(self) -> str:
-        owner = f"input {self.owner}" if isinstance(self.owner, int) else "a tensor"
+        owner = f"input {self.owner}" if self.is_argument else "a tensor"
         return f"the .grad of {owner}" if self.grad else owner
 
 
@@ -134,15 +129,20 @@ class Trace:
         self.without_grad: list[Slot] = []  # whose `.grad` was read, and was None
         self.stand_ins: dict[int, Tensor] = {}  # tensors that are arguments: what stands for them
         self.number = itertools.count()
-        self.former: tuple[int, Trace | None] = mode.word, mode.trace
+        self.leads_outside: dict[Node, bool] = {}  # of nodes: whether one that was there before
+        self.changes_seen = 0  # of tensors from outside
+        self.impure: dict[Traced, str] = {}  # results of ops whose forward did more than compute
+        self.generators: dict[int, Any] = {}  # by the ids of their states
+        self.below: dict[int, Tensor] = {}  # by position: what computed arguments are computed from
+        self.former = mode.word, mode.trace, mode.draws
 
     def __enter__(self) -> "Trace":
-        self.former = mode.word, mode.trace
-        mode.word, mode.trace = mode.word | TRACE, self
+        self.former = mode.word, mode.trace, mode.draws
+        mode.word, mode.trace, mode.draws = mode.word | TRACE, self, self
         return self
 
     def __exit__(self, *exception: object) -> None:
-        mode.word, mode.trace = self.former
+        mode.word, mode.trace, mode.draws = self.former
         self.undo()
 
     def undo(self) -> None:
@@ -162,11 +162,54 @@ class Trace:
         """Note down an op; returns its inputs, as rules will see them, and its results."""
         check_static(op)
         lifted = [self.lift(x) if isinstance(x, Tensor) else x for x in inputs]
+        attached = self.attachments(inputs)
         if op.forward is not None and op.kind != "elementwise":
-            results = self.inline(op, inputs, attrs)
+            results = self.looked_into(op, inputs, attrs, lifted, attached)
         else:
-            results = self.step(op, lifted, attrs)
+            results = self.step(op, lifted, attrs, attached)
         return self.typed(op, lifted), results
+
+    def looked_into(
+        self, op: Op, inputs: Any, attrs: dict, lifted: list, attached: tuple[bool, ...]
+    ) -> tuple:
+        """The results of an op whose forward is written in ops: these are the steps, or the op
+        itself is where gradients may be recorded, as it has a rule of its own."""
+        count, changes_seen = len(self.steps), self.changes_seen
+        results = self.inline(op, inputs, attrs)
+        if not op.differentiable or not mode.word & GRAD:
+            return results
+        if self.changes_seen > changes_seen or any(s.op.random for s in self.steps[count:]):
+            self.impure.update(dict.fromkeys(results, op.name))
+            return results
+        del self.steps[count:]
+        results = tuple(self.new(x.shape, x.dtype, x.device) for x in results)
+        self.steps.append(Step(op, tuple(lifted), dict(attrs), results, attached))
+        return results
+
+    def attachments(self, inputs: Any) -> tuple[bool, ...]:
+        if not mode.word & GRAD:
+            return (False,) * len(inputs)
+        return tuple([isinstance(x, Tensor) and self.attached(x) for x in inputs])
+
+    def attached(self, tensor: Tensor) -> bool:
+        """Whether gradients flow from a tensor out of the function: it isn't detached, nor does it
+        depend on nothing but leaves that the function made for itself."""
+        node, known = tensor.node, self.leads_outside
+        if node is None:
+            return False
+        if node in known:
+            return known[node]
+        stack = [node]
+        while stack:
+            node = stack[-1]
+            inputs = () if node.order > self.start else node.inputs
+            waiting = [parent for parent in inputs if parent not in known]
+            if waiting and node not in known:
+                stack += waiting
+                continue
+            known.setdefault(node, node.order > self.start or any(known[x] for x in inputs))
+            stack.pop()
+        return known[node]
 
     def step(self, op: Op, lifted: list, attrs: dict, attached: tuple = ()) -> tuple:
         """Note down an op as one step; returns its results."""
@@ -242,6 +285,7 @@ class Trace:
     def journal(self, tensor: Tensor) -> None:
         """A tensor is about to change: remember how it was."""
         self.remember(tensor)
+        self.changes_seen += id(tensor._owner()) in self.before
 
     def remember(self, tensor: Tensor) -> Before:
         tensor = tensor._owner()
@@ -267,34 +311,55 @@ class Trace:
             self.without_grad.append(slot)
         else:
             value = self.grads[id(tensor)] = self.like(before.grad)
-            tensor._grad = wrap(value)
+            tensor._grad = wrap(value, before.grad.node)
             self.captures[id(value)] = value, slot
 
-    def argument(self, tensor: Tensor, position: int) -> Tensor:
-        """A tensor without values that stands for an argument."""
+    def state_of(self, generator: Any) -> Tensor:
+        """Where a generator is; a replay asks it anew."""
+        self.generators[id(generator._state)] = generator
+        return generator._state
+
+    def argument(self, tensor: Tensor, position: int, requires_grad: bool, grad: bool) -> Tensor:
+        """A tensor without values that stands for an argument; `grad`: whether it has one."""
         value = self.stand_ins[id(tensor)] = wrap(self.like(tensor))
-        if tensor.requires_grad:
-            value.node = Leaf(value)
-        if tensor._grad is not None:
-            grad = self.grads[id(value)] = self.like(tensor._grad)
-            value._grad = wrap(grad)
-            self.captures[id(grad)] = grad, Slot(position, grad=True)
+        if requires_grad:
+            leaf = value if tensor.is_leaf else wrap(value.raw)
+            value.node = node = Leaf(leaf)
+            self.leads_outside[node] = True
+            if leaf is not value:  # the function may assign to it, but not ask for its .grad
+                value.node = moved_on(node)
+                self.below[position] = leaf
+        if grad:
+            stand_in = self.grads[id(value)] = self.like(tensor)
+            value._grad = wrap(stand_in, None if tensor._grad is None else tensor._grad.node)
+            self.captures[id(stand_in)] = stand_in, Slot(position, grad=True)
         return value
 
-    def changes(self, arguments: list[tuple[Tensor, Before]]) -> list[tuple[Slot, Traced | None]]:
-        """What the function did to tensors from outside and to its arguments."""
+    def changes(
+        self, arguments: list[tuple[Tensor, Before]]
+    ) -> list[tuple[Slot, Tensor | None, bool]]:
+        """What the function did to tensors from outside and to its arguments: where, what is there
+        now, and whether the tensor is the leaf or the result that it was."""
         owners: list[tuple[Tensor | int, Before]] = [(b.tensor, b) for b in self.before.values()]
         owners += [(k, before) for k, (_, before) in enumerate(arguments)]
-        out: list[tuple[Slot, Traced | None]] = []
+        out: list[tuple[Slot, Tensor | None, bool]] = []
         for owner, before in owners:
             tensor = before.tensor
             if tensor.raw is not before.raw:
-                out.append((Slot(owner), self.lift(tensor)))
+                out.append((Slot(owner), tensor, tensor.node is before.node))
             grad, start = tensor._grad, self.grads.get(id(tensor))
             untouched = grad is before.grad and start is None
             if not untouched and (grad is None or grad.raw is not start):
-                out.append((Slot(owner, grad=True), None if grad is None else self.lift(grad)))
+                out.append((Slot(owner, grad=True), grad, True))
         return out
+
+
+def moved_on(node: Node) -> Node:
+    """A node of the same values, on top of another one."""
+    plan = reshape.op.plan((True,))  # type: ignore[attr-defined]
+    like: Any = np.broadcast_to(np.empty((), node.dtype), node.shape)
+    saved = plan.pick((like,), (like,), {"shape": node.shape})
+    return Node(plan, node, saved, node.shape, node.dtype)
 
 
 def check_static(op: Op) -> None:
@@ -310,169 +375,3 @@ def raise_alias(tensor: Tensor) -> None:
         f"trace: a tensor ({describe(tensor)}) that is an argument of the function is also used "
         "from outside of it; use it in one of the two ways"
     )
-
-
-class Graph:
-    """A traced function: print it to read it, call it to run it. Results carry no graph.
-
-    >>> x = ad.tensor([1.0, 2.0])
-    >>> graph = ad.trace(lambda x: (x * x).sum(), x)
-    >>> graph
-    graph(%0 : float32[2])
-      %1 : float32[2] = multiply(%0, %0)
-      %2 : float32[] = sum(%1, axis=(0,), keepdims=False)
-      return %2
-    >>> graph(ad.tensor([3.0, 4.0]))
-    tensor(25.)
-    """
-
-    def __init__(self, trace: Trace, arguments: Any, inputs: list, outputs: Any, writes: list):
-        self.arguments = arguments
-        self.inputs: list[Traced] = inputs
-        self.captures: list[tuple[Traced, Slot]] = list(trace.captures.values())
-        self.steps = trace.steps
-        self.outputs = outputs
-        self.writes: list[tuple[Slot, Traced | None]] = writes
-        self.without_grad = trace.without_grad
-        self.last_uses = last_uses(self)
-
-    def __repr__(self) -> str:
-        lines = [f"graph({', '.join(value.typed() for value in self.inputs)})"]
-        lines += [f"  {value.typed()} = {slot}" for value, slot in self.captures]
-        lines += [f"  {step}" for step in self.steps]
-        lines += [f"  {slot} := {value}" for slot, value in self.writes]
-        lines.append(f"  return {self.outputs!r}")
-        return "\n".join(lines)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the recorded ops on these arguments; they must be like those it was traced with."""
-        inputs = self.match((args, kwargs))
-        for slot in self.without_grad:
-            tensor = slot.tensor(inputs)
-            if tensor.grad is not None:
-                raise TraceError(
-                    f"graph: {slot} ({describe(tensor)}) was None when the function was traced, "
-                    "but isn't now; set it to None first, or trace again"
-                )
-        with no_grad():
-            values = dict(zip(self.inputs, inputs, strict=True))
-            values |= {value: slot.read(inputs) for value, slot in self.captures}
-            # Values from outside may be replaced by writes: hold them as they are now.
-            values = {key: share(tensor) for key, tensor in values.items()}
-            for step, dead in zip(self.steps, self.last_uses, strict=True):
-                given = [values[x] if type(x) is Traced else x for x in step.inputs]
-                out = apply(step.op, given, step.attrs)
-                results = (out,) if step.op.single_result else out
-                values |= zip(step.results, results, strict=True)
-                for value in dead:
-                    del values[value]
-            for slot, value in self.writes:
-                slot.write(inputs, None if value is None else wrap(values[value].raw))
-            return map_tree(lambda x: wrap(values[x].raw) if type(x) is Traced else x, self.outputs)
-
-    def match(self, arguments: Any) -> list[Tensor]:
-        """The tensors among the arguments, if they are like the traced ones."""
-        try:
-            pairs = [(old, new) for _, old, new in side_by_side(self.arguments, arguments)]
-        except DiffersError as error:
-            raise ArgumentError(
-                f"graph: the arguments aren't as they were when it was traced: {error}"
-            ) from None
-        for position, (old, new) in enumerate(pairs):
-            if isinstance(old, Traced) and isinstance(new, Tensor):
-                check_argument(position, old, new)
-            elif isinstance(old, Traced) or not same_constant(old, new):
-                raise ArgumentError(
-                    f"graph: argument {position} was {old!r} when traced, got {new!r}; only the "
-                    "values of tensors may differ"
-                )
-        given = {old: new for old, new in pairs if isinstance(old, Traced)}
-        self.check_aliases(pairs, given)
-        return list(given.values())
-
-    def check_aliases(self, pairs: list[tuple], given: dict[Traced, Tensor]) -> None:
-        """Which arguments and captures are one tensor must be as it was when traced."""
-        same = all(given[old] is new for old, new in pairs if isinstance(old, Traced))
-        held = {id(slot.owner) for _, slot in self.captures}
-        held |= {id(slot.owner) for slot, _ in self.writes}
-        distinct = len({id(x) for x in given.values()}) == len(given)
-        shared = not distinct or held & {id(x) for x in given.values()}
-        if not same or (self.writes and shared):
-            raise TraceError(
-                "graph: two arguments, or an argument and a tensor that the function uses from "
-                "outside, are one tensor now but weren't when it was traced, or the other way round"
-            )
-
-
-def check_argument(position: int, old: Traced, new: Tensor) -> None:
-    what = f"graph: argument {position} was {old.typed()} when traced, got {describe(new)}"
-    if new.raw.shape != old.shape:
-        raise ShapeError(what)
-    if new.raw.dtype != old.dtype:
-        raise DTypeError(what)
-    if new.device != old.device:
-        raise DeviceError(f"{what} on {new.device}, not {old.device}")
-
-
-def same_constant(old: Any, new: Any) -> bool:
-    if type(old) is not type(new):
-        return False
-    if isinstance(old, np.ndarray):
-        return old.dtype == new.dtype and np.array_equal(old, new)
-    return old is new or bool(old == new) or (old != old and new != new)
-
-
-def last_uses(graph: Graph) -> list[list[Traced]]:
-    """For each step the values that nothing reads after it."""
-    kept = {x for x in leaves(graph.outputs) if isinstance(x, Traced)}
-    kept |= {value for _, value in graph.writes if value is not None}
-    out: list[list[Traced]] = []
-    for step in reversed(graph.steps):
-        used = dict.fromkeys(x for x in (*step.inputs, *step.results) if type(x) is Traced)
-        out.append([x for x in used if x not in kept])
-        kept.update(used)
-    return out[::-1]
-
-
-def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
-    """Record what `function` does with arguments like these, without computing anything.
-
-    Tensors may be nested in tuples, lists and dicts; everything else counts as a constant. The
-    function may call `backward` and change tensors: a replay does so too.
-
-    >>> weight = ad.tensor([1.0, 2.0], requires_grad=True)
-    >>> def step(x):
-    ...     (weight * x).sum().backward()
-    ...     with ad.no_grad():
-    ...         weight.__isub__(weight.grad)
-    ...     weight.grad = None
-    >>> graph = ad.trace(step, ad.tensor([0.5, 0.5]))
-    >>> graph(ad.tensor([0.5, 0.5]))
-    >>> weight
-    tensor([0.5, 1.5], requires_grad=True)
-    """
-    recording = Trace()
-    arguments: list[tuple[Tensor, Before]] = []
-
-    def stand_in(x: Any) -> Any:
-        if not isinstance(x, Tensor):
-            return x
-        known = recording.stand_ins.get(id(x))
-        if known is not None:
-            return known
-        value = recording.argument(x, len(arguments))
-        arguments.append((x, Before(value, value.raw, value.node, value._grad)))
-        return value
-
-    given = map_tree(stand_in, (args, kwargs))
-    with recording:
-        out = function(*given[0], **given[1])
-        outputs = map_tree(lambda x: recording.lift(x) if isinstance(x, Tensor) else x, out)
-        writes = recording.changes(arguments)
-    for position, (_, before) in enumerate(arguments):
-        if before.grad is None and before.tensor._grad is not None:
-            recording.without_grad.append(Slot(position, grad=True))
-    inputs = [before.raw for _, before in arguments]
-    shown = {id(x): before.raw for x, before in arguments}
-    pattern = map_tree(lambda x: shown[id(x)] if isinstance(x, Tensor) else x, (args, kwargs))
-    return Graph(recording, pattern, inputs, outputs, writes)
