@@ -1,12 +1,16 @@
 """Modes: whatever is decorated or interrupted, they hold where they should, and nowhere else."""
 
 import asyncio
+import contextlib
+import gc
 import inspect
 
 import numpy as np
 import pytest
+from interrupts import interrupted
 
 import adjoint as ad
+from adjoint._blocks import ends
 from adjoint._modes import ANOMALY, GRAD, mode
 
 SWITCHES = [ad.no_grad, ad.enable_grad, ad.detect_anomaly]
@@ -257,3 +261,137 @@ def test_what_is_not_a_function_is_not_decorated(switch):
             decorate(Model)
         with pytest.raises(ad.DTypeError, match=f"{name}: it decorates functions, got ndarray"):
             decorate(np.ones(2))
+
+
+# Interrupts
+
+weight = ad.tensor([1.0, 2.0], requires_grad=True)
+layer = ad.nn.Linear(2, 1)
+
+
+def nested_switches():
+    with ad.no_grad(), ad.detect_anomaly(), ad.enable_grad():
+        pass
+
+
+@ad.no_grad()
+def decorated():
+    return 1
+
+
+def traced_step():
+    def step(x):
+        weight.grad = x
+        with ad.no_grad():
+            weight.__isub__(x)
+        return ad.random.bits((2,))
+
+    ad.trace(step, ad.ones(2))
+
+
+def mapped():
+    def loss(x):
+        layer.weight.grad = None
+        return (x * weight).sum() + ad.random.normal(())
+
+    ad.vmap(loss)(ad.ones((2, 2)))
+
+
+def checkpointed():
+    x = ad.ones(2, requires_grad=True)
+    ad.autograd.grad(ad.checkpoint(lambda x: (x * weight).sum() + ad.random.normal(()), x), x)
+
+
+def profiled():
+    with ad.profile(quiet=True, gpu_times=False):  # a GPU may be there from other tests
+        ad.exp(ad.ones(2))
+
+
+def differentiated():
+    ad.autograd.grad((weight * weight).sum(), weight, create_graph=True)
+
+
+def called_with_others():
+    ad.nn.functional_call(layer, {"weight": ad.zeros((1, 2))}, (ad.ones((1, 2)),))
+
+
+def configured():
+    with ad.config(host_ops="error"):
+        pass
+
+
+# What is run, in how large steps from moment to moment, and the files in which it is interrupted.
+INTERRUPTED = {
+    nested_switches: (1, ()),
+    decorated: (1, ("_stepwise.py",)),
+    traced_step: (7, ("_graph.py",)),
+    mapped: (23, ("_batch.py", "_partial.py", "_generator.py")),
+    checkpointed: (5, ("_checkpoint.py", "_replay.py")),
+    profiled: (5, ("session.py", "_timing.py")),
+    differentiated: (1, ("_pass.py", "_reverse.py")),
+    called_with_others: (1, ("functional_call.py",)),
+    configured: (1, ("_config.py",)),
+}
+
+
+def state():
+    tensors = (weight.raw, weight.node, weight._grad, layer.weight, layer.weight._grad)
+    whole = (mode.word, mode.trace, mode.draws, mode.recomputing, mode.logs, ad.config.host_ops)
+    return [*whole, list(ends.stack), list(gc.callbacks), *map(id, tensors)]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("run", INTERRUPTED, ids=lambda run: run.__name__)
+def test_all_is_as_before_after_an_interrupt_at_any_moment(run):
+    step, files = INTERRUPTED[run]
+    run()
+    before = state()
+
+    def check():
+        assert state() == before
+        assert not ad.random.default._turn.locked()
+
+    files = ("_modes.py", "_blocks.py", "contextlib.py", *files)
+    assert interrupted(run, check, files, step) > 3
+
+
+def test_hooks_that_a_second_run_registered_are_gone_after_an_interrupt():
+    x = ad.ones(2, requires_grad=True)
+    registered = []
+
+    def hooked(x):
+        registered.append(weight.register_hook(lambda g: g))
+        if ad.is_recomputing():
+            raise KeyboardInterrupt
+        return (x * weight).sum()
+
+    with pytest.raises(KeyboardInterrupt):
+        ad.checkpoint(hooked, x).backward()
+    registered[0].remove()
+    assert all(handle._key not in handle._hooks for handle in registered)
+
+
+def test_blocks_may_be_entered_by_hand_by_a_stack_and_again():
+    switch = ad.no_grad()
+    switch.__enter__()
+    with switch, contextlib.ExitStack() as stack:
+        stack.enter_context(ad.enable_grad())
+        assert ad.is_grad_enabled()
+        stack.close()
+        assert not ad.is_grad_enabled()
+    assert not ad.is_grad_enabled()
+    switch.__exit__(None, None, None)
+    assert ad.is_grad_enabled()
+    with pytest.raises(KeyError), contextlib.ExitStack() as stack:
+        stack.enter_context(switch)
+        raise KeyError
+    assert ad.is_grad_enabled() and not ends.stack
+
+
+def test_options_are_those_of_a_decorated_generators_body_only():
+    @ad.config(host_ops="error")
+    def body():
+        yield ad.config.host_ops
+        yield ad.config.host_ops
+
+    assert [(word, ad.config.host_ops) for word in body()] == [("error", "allow")] * 2

@@ -9,7 +9,6 @@ recorded as anywhere, and another vmap can trace them.
 import functools
 import operator
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -251,46 +250,77 @@ def over_examples(
 
 def draw(streams: list[Stream], tasks: list[Task], values: Values, size: int) -> None:
     """Move generators on; other threads that draw wait for it, but not for the rest of the work."""
-    with ExitStack() as turns:
-        for stream in sorted(streams, key=lambda stream: id(stream.generator)):
-            turns.enter_context(stream.generator._turn)
-        states = [stream.generator._here() for stream in streams]
-        values |= {stream.first: share(x) for stream, x in zip(streams, states, strict=True)}
-        run(tasks, values, size)
-        for stream, state in zip(streams, states, strict=True):
-            last = values[stream.last.value]
-            if last.shape != state.shape:
-                raise TraceError(
-                    "vmap: the function moves a random generator from outside to a state that "
-                    "isn't the same for all examples; make one inside: ad.random.Generator(0)"
-                )
-            journal(state)
-            state.raw = share(last).raw
+    turns = [stream.generator._turn for stream in sorted(streams, key=lambda x: id(x.generator))]
+    in_turn(turns, lambda: move_on(streams, tasks, values, size))
+
+
+def in_turn(turns: list[Any], work: Callable[[], None]) -> None:
+    """Do something with all locks held; Ctrl-C can't come between taking one and its `with`."""
+    if not turns:
+        work()
+        return
+    with turns[0]:
+        in_turn(turns[1:], work)
+
+
+def move_on(streams: list[Stream], tasks: list[Task], values: Values, size: int) -> None:
+    """Run the tasks that lead to the states in which generators are left."""
+    states = [stream.generator._here() for stream in streams]
+    values |= {stream.first: share(x) for stream, x in zip(streams, states, strict=True)}
+    run(tasks, values, size)
+    for stream, state in zip(streams, states, strict=True):
+        last = values[stream.last.value]
+        if last.shape != state.shape:
+            raise TraceError(
+                "vmap: the function moves a random generator from outside to a state that "
+                "isn't the same for all examples; make one inside: ad.random.Generator(0)"
+            )
+        journal(state)
+        state.raw = share(last).raw
 
 
 def traced(
     function: Callable, entries: list[Mapped], out_axes: Axes, args: tuple, kwargs: dict
 ) -> Traces:
-    """Run the function on stand-ins for one example."""
+    """Run the function on stand-ins for one example; what it changed is undone."""
     stacks = [None if e.axis is None else moved(e.leaf, e.axis, 0) for e in entries]
     recording = PartialTrace()
     with recording:
-        wholes = [None if x is None else stand_in(recording, x) for x in stacks]
-        given = [e.leaf if w is None else example(w) for e, w in zip(entries, wholes, strict=True)]
-        values = {one.raw: x for one, x in zip(given, stacks, strict=True) if x is not None}
-        recording.steps.clear()
-        following = iter(given)
-        own_args, own_kwargs = map_tree(lambda _: next(following), (args, kwargs))
-        out = function(*own_args, **own_kwargs)
-        results = [
-            Result(leaf, axis, place, keep(recording, leaf, axis, place))
-            for axis, leaf, place in under("vmap: out_axes", out_axes, out, "the result")
-        ]
-        writes = [as_write(recording, slot, x) for slot, x in recording.unknown_changes()]
-        streams = [
-            Stream(generator, first, Kept(recording.kept(now), False))
-            for generator, (first, now) in recording.states.items()
-        ]
+        try:
+            try:
+                return recorded(recording, function, entries, stacks, out_axes, args, kwargs)
+            finally:
+                recording.undo()
+        finally:
+            recording.undo()  # all of it, if Ctrl-C came while it was done
+
+
+def recorded(
+    recording: PartialTrace,
+    function: Callable,
+    entries: list[Mapped],
+    stacks: list[Tensor | None],
+    out_axes: Axes,
+    args: tuple,
+    kwargs: dict,
+) -> Traces:
+    """What the function did with the stand-ins."""
+    wholes = [None if x is None else stand_in(recording, x) for x in stacks]
+    given = [e.leaf if w is None else example(w) for e, w in zip(entries, wholes, strict=True)]
+    values = {one.raw: x for one, x in zip(given, stacks, strict=True) if x is not None}
+    recording.steps.clear()
+    following = iter(given)
+    own_args, own_kwargs = map_tree(lambda _: next(following), (args, kwargs))
+    out = function(*own_args, **own_kwargs)
+    results = [
+        Result(leaf, axis, place, keep(recording, leaf, axis, place))
+        for axis, leaf, place in under("vmap: out_axes", out_axes, out, "the result")
+    ]
+    writes = [as_write(recording, slot, x) for slot, x in recording.unknown_changes()]
+    streams = [
+        Stream(generator, first, Kept(recording.kept(now), False))
+        for generator, (first, now) in recording.states.items()
+    ]
     check_backward(entries, wholes)
     values |= dict(recording.constants.values())
     return Traces(recording.steps, values, out, results, writes, streams)

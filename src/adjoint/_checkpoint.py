@@ -8,17 +8,17 @@ nodes as the arguments did, so that the new nodes simply join the graph that is 
 
 import math
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import backends
+from ._blocks import Block, all_of, ends
 from ._errors import ArgumentError, DTypeError, GradientError
 from ._lookahead import reachable
 from ._modes import ANOMALY, GRAD, mode
-from ._node import HookHandle, Joint, Leaf, Node, next_order
+from ._node import Joint, Leaf, Node, next_order
 from ._op import Op, Projection
 from ._replay import Noted, Replayed, drawing
 from ._tensor import Tensor, share, wrap
@@ -344,23 +344,23 @@ class Plan:
 PLAN = Plan()
 
 
-class SecondRun:
-    """Since when a function runs again, and the hooks it registers for what was there before."""
+class recomputing(Block):
+    """Within it a function runs again: its ops are recorded as they were at first.
 
-    def __init__(self) -> None:
+    `start`: since when. The hooks that it registers for what was there before are removed at the
+    end, by `calls_at_end`.
+    """
+
+    def __init__(self, anomaly: bool) -> None:
+        self.sets = GRAD | (ANOMALY if anomaly else 0)
         self.start = next_order()
-        self.handles: list[HookHandle] = []
+        self.calls_at_end: list[tuple] = []
 
-
-@contextmanager
-def recomputing(anomaly: bool) -> Any:
-    """The function's ops are recorded as they were at first."""
-    former = mode.word, mode.recomputing
-    second = mode.recomputing = SecondRun()
-    mode.word |= GRAD | (ANOMALY if anomaly else 0)
-    try:
-        yield second
-    finally:
-        mode.word, mode.recomputing = former
-        for handle in second.handles:
-            handle.remove()
+    def __enter__(self) -> "recomputing":
+        word = mode.word
+        self.calls_at_end.append((setattr, mode, "word", word))
+        self.calls_at_end.append((setattr, mode, "recomputing", mode.recomputing))
+        end = all_of(self.calls_at_end)
+        ends.stack += (end,)
+        mode.word, mode.recomputing = word | self.sets, self
+        return self

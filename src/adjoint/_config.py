@@ -1,11 +1,13 @@
-"""What a program may choose about how adjoint works, `ad.config`. May import `_errors` only."""
+"""What a program may choose about how adjoint works, `ad.config`. Imports nothing that reads it."""
 
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from ._blocks import Block, ends
 from ._errors import ArgumentError, KeywordError
+from ._stepwise import within
 
 
 class Choice:
@@ -53,22 +55,13 @@ class Config:
 
     host_ops = Choice("allow", "warn", "error")
 
-    def __call__(self, **options: Any) -> AbstractContextManager["Config"]:
+    def __call__(self, **options: Any) -> "Changed":
         """A context in which options are others; they are as before when it ends."""
         for name, value in options.items():
             if name not in OPTIONS:
                 raise KeywordError(unknown(name))
             OPTIONS[name].checked(value, f"config({name}=...)")
-        return self._changed(options)
-
-    @contextmanager
-    def _changed(self, options: dict[str, Any]) -> Iterator["Config"]:
-        before = {name: getattr(self, name) for name in options}
-        vars(self).update(options)
-        try:
-            yield self
-        finally:
-            vars(self).update(before)
+        return Changed(self, options)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in OPTIONS:
@@ -83,6 +76,24 @@ class Config:
 
     def __repr__(self) -> str:
         return f"config({', '.join(f'{name}={getattr(self, name)!r}' for name in OPTIONS)})"
+
+
+class Changed(Block):
+    """Within it, or in a function that is decorated with it, options are others."""
+
+    def __init__(self, config: Config, options: dict[str, Any]) -> None:
+        self.config, self.options = config, options
+
+    def __enter__(self) -> Config:
+        values = vars(self.config)
+        before = {name: getattr(self.config, name) for name in self.options}
+        end = partial(values.update, before)
+        ends.stack += (end,)
+        values |= self.options
+        return self.config
+
+    def __call__(self, function: Callable) -> Callable:
+        return within(lambda: self, function)
 
 
 def unknown(name: str) -> str:

@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ._blocks import Block, ends
 from ._errors import DTypeError
 from ._stepwise import within
 
@@ -37,28 +39,22 @@ class Mode(threading.local):
 mode = Mode()
 
 
-class Switch:
+class Switch(Block):
     """A context manager and decorator that sets and clears bits of the mode word."""
 
     sets = 0
     clears = 0
-    _former: list[tuple[int, int]]  # the thread, and its mode word before
 
     def __new__(cls, function: Callable | None = None) -> Any:
         """Allow `@no_grad` beside `@no_grad()`."""
-        self = super().__new__(cls)
-        self._former = []
+        self = object.__new__(cls)
         return self if function is None else self(function)
 
     def __enter__(self) -> None:
-        self._former.append((threading.get_ident(), mode.word))
-        mode.word = mode.word & ~self.clears | self.sets
-
-    def __exit__(self, *exception: object) -> None:
-        thread, last = threading.get_ident(), len(self._former) - 1
-        while self._former[last][0] != thread:
-            last -= 1
-        mode.word = self._former.pop(last)[1]
+        word = mode.word
+        end = partial(setattr, mode, "word", word)
+        ends.stack += (end,)
+        mode.word = word & ~self.clears | self.sets
 
     def __call__(self, function: Callable) -> Callable:
         """The function with its body in this mode: of a generator or a coroutine only the body, and

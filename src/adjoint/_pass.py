@@ -4,13 +4,14 @@ An engine calls `visit` with a node's total gradient and adds up the contributio
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from itertools import compress
 from typing import Any, NamedTuple
 
 from . import backends
 from ._apply import as_array
+from ._blocks import Block, ends
 from ._errors import GradientError
 from ._lookahead import add_leading, reachable
 from ._modes import ANOMALY, GRAD, PROFILE, TRACE, mode, no_grad
@@ -233,18 +234,20 @@ def first_released(retain: bool) -> float:
     return mode.trace.start if mode.word & TRACE else math.inf
 
 
-@contextmanager
-def recording(create_graph: bool) -> Iterator[None]:
+class recording(Block):
     """Rules and hooks run without recording, unless their results shall be differentiable.
 
     Anomalies are looked for in what rules return, so that the op of the forward pass is named.
     """
-    former = mode.word
-    mode.word = (former | GRAD if create_graph else former & ~GRAD) & ~ANOMALY
-    try:
-        yield
-    finally:
-        mode.word = former
+
+    def __init__(self, create_graph: bool) -> None:
+        self.create_graph = create_graph
+
+    def __enter__(self) -> None:
+        word = mode.word
+        end = partial(setattr, mode, "word", word)
+        ends.stack += (end,)
+        mode.word = (word | GRAD if self.create_graph else word & ~GRAD) & ~ANOMALY
 
 
 def add_raw(former: Any, g: Any) -> Any:

@@ -3,9 +3,10 @@
 A generator asks `mode.draws`, if there is one, for the state to draw from.
 """
 
-from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+from ._blocks import Block, ends
 from ._modes import mode
 from ._tensor import Tensor, share
 
@@ -39,10 +40,14 @@ class Replayed:
         return self.last[generator]
 
 
-@contextmanager
-def drawing(draws: Any) -> Any:
-    former, mode.draws = mode.draws, draws
-    try:
-        yield draws
-    finally:
-        mode.draws = former
+class drawing(Block):
+    """Within it `draws` decides where random numbers come from."""
+
+    def __init__(self, draws: Any) -> None:
+        self.draws = draws
+
+    def __enter__(self) -> Any:
+        end = partial(setattr, mode, "draws", mode.draws)
+        ends.stack += (end,)
+        mode.draws = draws = self.draws
+        return draws

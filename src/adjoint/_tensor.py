@@ -407,7 +407,7 @@ def registered(hooks: dict[int, Callable], node: Node, hook: Callable) -> HookHa
     only while it runs: it is there since the first run."""
     handle = HookHandle(hooks, hook)
     if is_from_before(node):
-        mode.recomputing.handles.append(handle)
+        mode.recomputing.calls_at_end.append((hooks.pop, handle._key, None))
     return handle
 
 

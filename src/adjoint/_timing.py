@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._blocks import Block, all_of, ends
 from ._modes import PROFILE, mode
 
 clock = time.perf_counter_ns
@@ -62,19 +63,23 @@ def set_logs(logs: tuple[Log, ...]) -> None:
     mode.word = mode.word | PROFILE if logs else mode.word & ~PROFILE
 
 
-class Shared:
+class Shared(Block):
     """Within it a thread notes in the logs of another thread too: of the one that made it."""
 
     def __init__(self, logs: tuple[Log, ...] | None = None) -> None:
         self.logs: tuple[Log, ...] = mode.logs if logs is None else logs
-        self.former: tuple[Log, ...] = ()
 
     def __enter__(self) -> None:
-        self.former = mode.logs
-        set_logs((*mode.logs, *(log for log in self.logs if log not in mode.logs)))
+        logs = (*mode.logs, *(log for log in self.logs if log not in mode.logs))
+        end = restored_logs()
+        ends.stack += (end,)
+        mode.logs, mode.word = logs, mode.word | PROFILE if logs else mode.word
 
-    def __exit__(self, *exception: object) -> None:
-        set_logs(self.former)
+
+def restored_logs(*more: tuple) -> Callable[[], Any]:
+    """What lets this thread note where it does now, when it is called; then come more calls."""
+    logs, word = (setattr, mode, "logs", mode.logs), (setattr, mode, "word", mode.word)
+    return all_of([logs, word, *more])
 
 
 class region:

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import backends
 from ._apply import explained
+from ._blocks import Block, all_of, ends
 from ._dtypes import SCALAR_RANK, show
 from ._errors import TraceError
 from ._modes import GRAD, TRACE, mode, no_grad
@@ -111,11 +112,8 @@ class Before(NamedTuple):
     node: Any
     grad: Tensor | None
 
-    def restore(self) -> None:
-        self.tensor.raw, self.tensor.node, self.tensor._grad = self.raw, self.node, self.grad
 
-
-class Trace:
+class Trace(Block):
     """A recording; what runs in its `with` block is recorded, and undone at the end."""
 
     def __init__(self) -> None:
@@ -135,19 +133,17 @@ class Trace:
         self.generators: dict[int, Any] = {}  # by the ids of their states
         self.below: dict[int, Tensor] = {}  # by position: what computed arguments are computed from
         self.former = mode.word, mode.trace, mode.draws
+        self.calls_at_end: list[tuple] = []
 
     def __enter__(self) -> "Trace":
-        self.former = mode.word, mode.trace, mode.draws
-        mode.word, mode.trace, mode.draws = mode.word | TRACE, self, self
+        word, trace, draws = self.former = mode.word, mode.trace, mode.draws
+        self.calls_at_end.append((setattr, mode, "word", word))
+        self.calls_at_end.append((setattr, mode, "trace", trace))
+        self.calls_at_end.append((setattr, mode, "draws", draws))
+        end = all_of(self.calls_at_end)
+        ends.stack += (end,)
+        mode.word, mode.trace, mode.draws = word | TRACE, self, self
         return self
-
-    def __exit__(self, *exception: object) -> None:
-        mode.word, mode.trace, mode.draws = self.former
-        self.undo()
-
-    def undo(self) -> None:
-        for before in self.before.values():
-            before.restore()
 
     def new(self, shape: Shape, dtype: np.dtype, device: str) -> Traced:
         return Traced(str(next(self.number)), shape, dtype, device, self.mark)
@@ -292,7 +288,12 @@ class Trace:
         if id(tensor) in self.stand_ins:
             raise_alias(tensor)
         now = Before(tensor, tensor.raw, tensor.node, tensor._grad)
-        return now if self.owns(tensor.raw) else self.before.setdefault(id(tensor), now)
+        if self.owns(tensor.raw):
+            return now
+        if id(tensor) not in self.before:
+            for name in ("raw", "node", "_grad"):
+                self.calls_at_end.append((setattr, tensor, name, getattr(tensor, name)))
+        return self.before.setdefault(id(tensor), now)
 
     def written_grad(self, tensor: Tensor) -> None:
         """A tensor's `.grad` is about to be set: what it was before doesn't matter any more."""

@@ -11,21 +11,15 @@ FULL = 2  # generation
 
 
 class Collections:
-    """Within it, full collections in threads that note in a log are noted there: they would be
-    taken for time of the op in which they begin. Those of young objects take no time to speak of,
-    and would be in every table."""
+    """What notes full collections, in threads that note in a log: they would be taken for time of
+    the op in which they begin. Those of young objects take no time to speak of, and would be in
+    every table."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self.start: int | None = None
-
-    def __enter__(self) -> None:
         if not mode.logs:  # else it would be in the profile around this one
             gc.collect()  # what was left before isn't this program's
-        gc.callbacks.append(self.note)
-
-    def __exit__(self, *exception: object) -> None:
-        gc.callbacks.remove(self.note)
 
     def note(self, phase: str, info: dict[str, Any]) -> None:
         """Python calls it before and after, in the thread that collects: one at a time."""

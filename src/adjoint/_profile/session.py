@@ -1,19 +1,22 @@
 """`ad.profile`, as users see it."""
 
+import gc
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from .. import backends
+from .._blocks import Block, ends
 from .._errors import ArgumentError
 from .._files import source_of
 from .._files.replacing import replacing
-from .._modes import mode
+from .._modes import PROFILE, mode
 from .._show import show_bytes, show_seconds, table
-from .._timing import Log, Shared, clock, region, set_logs
+from .._timing import Log, Shared, clock, region, restored_logs
 from . import chrome
 from .garbage import Collections
 from .rows import Placed, Row, busy, placed, regions, rows
@@ -29,7 +32,7 @@ ELSEWHERE = {"export_chrome_trace": "p.save_trace(path)", "key_averages": "p.tab
 COLUMNS = ("calls", "time", "each", "share")
 
 
-class profile:
+class profile(Block):
     """Within it, everything that is computed is timed; at the end a table by op is printed.
 
     `quiet`: print nothing; `print(p)` does it later. `gpu_times`: let GPUs say how long programs
@@ -51,10 +54,11 @@ class profile:
     def __init__(self, *, quiet: bool = False, gpu_times: bool = True) -> None:
         self._quiet, self._gpu_times = quiet, gpu_times
         self._log: Log | None = None
-        self._observers = ExitStack()  # of GPUs, and of garbage collections
+        self._observers = ExitStack()  # of GPUs
         self._met: set[type] = set()
         self._meeting = threading.Lock()
         self._runs: list[Any] = []
+        self._error: BaseException | None = None  # that was being handled when it began
 
     if not TYPE_CHECKING:  # else every name would be right
 
@@ -66,18 +70,23 @@ class profile:
         if self._log is not None:
             raise ArgumentError("profile: it runs once; make another one by ad.profile()")
         self._log = Log(self._meet)
+        self._error = sys.exception()
         try:
             for arrays in list(backends.LOADED):
                 self._meet(arrays)
-            self._observers.enter_context(Collections(self._log))
+            note, callbacks = Collections(self._log).note, gc.callbacks
+            end = restored_logs((callbacks.remove, note), (self._end,))
+            logs = (*mode.logs, self._log)
+            self._log.start = clock()
         except BaseException:
             self._observers.close()
             raise
-        set_logs((*mode.logs, self._log))
-        self._log.start = clock()
+        ends.stack += (end,)
+        callbacks += (note,)
+        mode.logs, mode.word = logs, mode.word | PROFILE
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def _end(self) -> None:
         log = self._begun()
         with self._meeting:
             self._gpu_times = False  # threads that go on bring no more of them
@@ -85,8 +94,7 @@ class profile:
             self._observers.close()
         finally:
             log.end = clock()
-            set_logs(tuple(x for x in mode.logs if x is not log))
-        if not self._quiet and exception[0] is None:
+        if not self._quiet and sys.exception() is self._error:
             print(self)
 
     def _meet(self, arrays: type) -> None:

@@ -1,9 +1,8 @@
 """Modules as functions of their parameters."""
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
+from ..._blocks import undoing
 from ..._errors import ArgumentError, DTypeError
 from ..._tensor import Tensor
 from .module import Module
@@ -35,22 +34,12 @@ def functional_call(
     {'weight': tensor([[1., 2.]]), 'bias': tensor([1.])}
     """
     given = args if isinstance(args, tuple) else (args,)
-    with replaced(module, parameters_and_buffers, strict):
+    replaced = by_place(module, parameters_and_buffers, strict)
+    former = [(vars(part).__setitem__, name, vars(part)[name]) for (part, name), _ in replaced]
+    with undoing(*former):
+        for (part, name), tensor in replaced:
+            vars(part)[name] = tensor
         return module(*given, **kwargs or {})
-
-
-@contextlib.contextmanager
-def replaced(module: Module, tensors: dict[str, Tensor], strict: bool) -> Iterator[None]:
-    """Let a module have other tensors, for the time being."""
-    new = by_place(module, tensors, strict)
-    former = [(part, name, vars(part)[name]) for (part, name), _ in new]
-    try:
-        for (part, name), tensor in new:
-            vars(part)[name] = tensor
-        yield
-    finally:
-        for part, name, tensor in former:
-            vars(part)[name] = tensor
 
 
 def by_place(module: Module, tensors: Any, strict: bool) -> list[tuple[Place, Tensor]]:
