@@ -358,6 +358,33 @@ def test_a_trace_does_not_end_an_alias_from_outside() -> None:
     assert p.tolist() == [[3] * 3] * 2
 
 
+def test_a_graph_writes_through_an_argument() -> None:
+    p = parameter()
+
+    def step(name: ad.Tensor) -> ad.Tensor:
+        name.add_(1)
+        return name.sum()
+
+    for argument, total, first in ((p.data, 27, 2), (p.data[0], 12, 3)):
+        assert ad.trace(step, argument)(argument).item() == total
+        assert p.tolist()[0] == [first, first + 1, first + 2]
+    w = ad.ones((2, 3), requires_grad=True)
+    ad.trace(lambda x, y: x.add_(y).sum(), ad.ones((2, 3)), w)(p.data, w)
+    assert p.is_leaf and not p.data.requires_grad and p.tolist()[0] == [4, 5, 6]
+
+
+def test_a_trace_refuses_two_names_of_one_tensor() -> None:
+    p = parameter()
+    for arguments in ((p.data, p), (p, p.data), (p.data[0], p.data[1])):
+        with pytest.raises(ad.TraceError, match="one of the two ways"):
+            ad.trace(lambda x, y: x.sum() + y.sum(), *arguments)
+    with pytest.raises(ad.TraceError, match="one of the two ways"):
+        ad.trace(lambda x: x.add_(1).sum() + p.sum(), p.data)
+    graph = ad.trace(lambda x, y: x.add_(1).sum() + y.sum(), ad.ones((2, 3)), ad.ones((2, 3)))
+    with pytest.raises(ad.TraceError, match="are one tensor now"):
+        graph(p.data, p)
+
+
 def test_transforms_take_aliases_as_values() -> None:
     p = parameter()
     (g,) = [ad.grad(lambda x: (x * x).sum())(p.data)]

@@ -16,7 +16,7 @@ from ._modes import GRAD, mode
 from ._node import RELEASED, Node
 from ._op import Op
 from ._tensor import Tensor, describe, journal, share, wrap
-from ._trace import Before, Slot, Step, Trace, Traced
+from ._trace import Before, Slot, Step, Trace, Traced, raise_alias
 from ._tree import DiffersError, leaves, map_tree, side_by_side
 from .primitives.shapes import reshape
 
@@ -258,8 +258,8 @@ class Graph:
         same = all(given[old] is new for old, new in pairs if isinstance(old, Traced))
         held = {id(slot.owner) for _, slot in self.captures}
         held |= {id(write.slot.owner) for write in self.writes}
-        distinct = len({id(x) for x in given.values()}) == len(given)
-        shared = not distinct or held & {id(x) for x in given.values()}
+        owners = {id(x._owner()) for x in given.values()}
+        shared = len(owners) < len(given) or held & owners
         if not same or (self.writes and shared):
             raise TraceError(
                 "graph: two arguments, or an argument and a tensor that the function uses from "
@@ -385,8 +385,10 @@ def traced(
     def stand_in(x: Any) -> Any:
         if not isinstance(x, Tensor):
             return x
-        known = recording.stand_ins.get(id(x))
+        known = recording.stand_ins.get(id(x._owner()))
         if known is not None:
+            if all(argument is not x for argument, _ in arguments):
+                raise_alias(x)
             return known
         k = len(arguments)
         requires_grad, grad = wider and x.requires_grad, x._grad is not None

@@ -322,7 +322,7 @@ class Trace(Block):
 
     def argument(self, tensor: Tensor, position: int, requires_grad: bool, grad: bool) -> Tensor:
         """A tensor without values that stands for an argument; `grad`: whether it has one."""
-        value = self.stand_ins[id(tensor)] = wrap(self.like(tensor))
+        value = self.stand_ins[id(tensor._owner())] = wrap(self.like(tensor))
         if requires_grad:
             leaf = value if tensor.is_leaf else wrap(value.raw)
             value.node = node = Leaf(leaf)

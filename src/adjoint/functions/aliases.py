@@ -33,6 +33,14 @@ class Alias(Tensor):
     _trace: Any  # the trace under way when it was made
 
     @property
+    def node(self) -> None:  # type: ignore[override]
+        return None
+
+    @node.setter
+    def node(self, value: Any) -> None:
+        """What is written through an alias are values; their graph stays behind."""
+
+    @property
     def raw(self) -> Any:  # type: ignore[override]
         return self._tensor.raw
 
@@ -162,14 +170,14 @@ def present(x: Tensor) -> Alias | None:
 
 def alias_of(x: Tensor, maker: str | None = None) -> Alias:
     alias = new_tensor(Alias)
-    alias.node = alias._grad = None
+    alias._grad = None
     alias._tensor, alias._maker, alias._trace = x, maker, mode.trace
     return alias
 
 
 def part_of(whole: Alias, index: tuple) -> Part:
     part = new_tensor(Part)
-    part.node = part._grad = None
+    part._grad = None
     part._whole, part._index = whole, index
     return part
 
