@@ -111,7 +111,8 @@ class Numpy(Names):
         for place in np.ndindex(*index.shape):
             to = list(place)
             to[axis] = index[place]
-            out[tuple(to)] += src[place]
+            with np.errstate(over="ignore"):  # of integers, which wrap around
+                out[tuple(to)] += src[place]
         return out
 
     def cross(self, x: Array, y: Array, axis: int = -1) -> Array:

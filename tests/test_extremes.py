@@ -239,7 +239,7 @@ def sized(devices: str) -> list:
         for device in devices.split()
         for dtype, size in SIZES
         for n in (7, 20_000)
-        if (device == "cpu" or dtype != "f8") and size * n**0.5 < np.finfo(dtype).max
+        if (device == "cpu" or dtype != "f8") and size * n**0.5 < float(np.finfo(dtype).max)
     ]
 
 

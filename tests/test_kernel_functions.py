@@ -65,7 +65,9 @@ def numbers(type: Type, count: int, seed: int = 0) -> np.ndarray:
         rng.standard_normal(eighth) * 30,
         np.exp(rng.standard_normal(eighth) / 4),
     ]
-    return np.concatenate([any_bits, *shapes, special_numbers(type)]).astype(type.dtype)
+    with np.errstate(all="ignore"):
+        numbers = np.concatenate([any_bits, *shapes, special_numbers(type)])
+        return numbers.astype(type.dtype)
 
 
 def doubtful(error: np.ndarray) -> np.ndarray:

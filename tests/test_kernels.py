@@ -112,7 +112,8 @@ def inputs_of(name: str, dtype: np.dtype) -> list[np.ndarray]:
 def test_elementwise_kernels_are_right_but_for_the_last_digit(name: str, dtype: str) -> None:
     """Where there is no other reference an op is one operation, with one right result."""
     arrays, attrs = inputs_of(name, np.dtype(dtype)), ATTRIBUTES.get(name, {})
-    out = elementwise.large(name, NUMPY[name], tuple(arrays), attrs)
+    with np.errstate(all="ignore"):
+        out = elementwise.large(name, NUMPY[name], tuple(arrays), attrs)
     expected = kernel_free(name, *arrays, **attrs)
     if name in ZEROS_OF_ANY_SIGN:
         out, expected = out + 0, expected + 0

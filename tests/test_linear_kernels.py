@@ -150,7 +150,8 @@ def test_pivots_are_found_where_there_are_zeros(n: int) -> None:
 def test_singular_matrices_are_found(n: int) -> None:
     x = np.stack([np.eye(n), np.ones((n, n)), np.zeros((n, n))])
     factors, pivots = FAST["lu"](x)
-    sign, logarithm = FAST["slogdet"](x, real=x.dtype)[:2]
+    with np.errstate(divide="ignore"):
+        sign, logarithm = FAST["slogdet"](x, real=x.dtype)[:2]
     assert sign.tolist() == [1, 0, 0] and logarithm.tolist() == [0, -np.inf, -np.inf]
     with pytest.raises(ad.ArgumentError, match=r"solve: matrix \(1,\) in a tensor .* is singular"):
         FAST["lu_solve"](x, factors, pivots, x, transposed=False, asked="solve")

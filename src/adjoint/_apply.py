@@ -244,11 +244,11 @@ def execute(op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
             kernel = timed(op.name, "forward", kernel)
         results = kernel(*raw, **attrs)
     except (TypeError, ValueError, IndexError, OverflowError) as error:
-        if op.forward or op.own_kernels or isinstance(error, AdjointError):
+        if op.is_self_made or isinstance(error, AdjointError):
             raise
         raise explained(op, inputs, error) from None
     results = (results,) if op.single_result else results
-    if op.forward or op.own_kernels:
+    if op.is_self_made:
         check_results(op, results, arrays)
     return raw, results
 

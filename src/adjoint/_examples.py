@@ -110,7 +110,7 @@ def outcome(step: Step, recorded: bool, values: Values, size: int) -> tuple[Tens
     if out is NotImplemented:
         out = one_by_one(step, given, batched, size)
     results = out if isinstance(out, tuple) else (out,)
-    if callable(op.batch) or op.own_kernels or op.forward:
+    if callable(op.batch) or op.is_self_made:
         check_batch(step, results, True in batched, size)
     return results
 

@@ -134,8 +134,10 @@ def compile_expressions(
     kernel: Callable[[Any], Callable],
     constant: Callable[[Any], Any],
     scope: Mapping[str, Any],
+    ours: bool,
 ) -> Callable:
-    """A straight-line function that computes `outputs`: one value, or a tuple of them."""
+    """A straight-line function that computes `outputs`: one value, or a tuple of them. `ours`: no
+    kernel in it is the user's."""
     writer = Writer(kernel, constant)
     results = [writer.write(out) for out in outputs]
     result = results[0] if len(results) == 1 else f"({', '.join(results)},)"
@@ -144,9 +146,9 @@ def compile_expressions(
     scope = {**writer.scope, **scope}
     exec(source, scope)
     compiled = scope["compiled"]
-    compiled.source = source
+    compiled.source, compiled.ours = source, ours
     compiled.fused = fused = scope.get("fused")
-    compiled.adds = fused is not None and fused.adder is not None
+    compiled.is_special = not ours or (fused is not None and fused.adder is not None)
     return compiled
 
 

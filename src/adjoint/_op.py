@@ -12,9 +12,9 @@ from typing import Any
 
 from . import backends
 from ._errors import ArgumentError, TraceError
-from ._expr import PerDType, compile_expressions, has_constants, is_expression, symbol
+from ._expr import PerDType, compile_expressions, has_constants, is_expression, symbol, walk
 from ._fusion import Fused
-from ._modes import no_grad, symbolic
+from ._modes import compute, computing, no_grad, symbolic
 from ._tensor import Tensor, wrap
 
 RESERVED = {"g", "i", "needs", "arrived", "saved"}
@@ -88,6 +88,7 @@ class Op:
         self.batch = batch or BATCHING.get(kind, "each")
         self.forward = forward
         self.own_kernels = kernels or {}
+        self.is_self_made = bool(forward or kernels)  # what computes it isn't a backend's
         self.arity = 0  # set where a dispatcher specialised by arity serves the op
         self.call: Any = None  # the dispatcher, where it isn't the general one
         self.kernels = Kernels(self)
@@ -205,7 +206,7 @@ def from_forward(op: Op, backend: Any) -> Callable:
         dtype = inputs[0].dtype
         if dtype.kind != "f" or any(getattr(x, "dtype", None) is not dtype for x in inputs):
             return run(*inputs, **attrs)  # constants have no one dtype: leave it to promotion
-        return compiled[dtype](*inputs, **attrs)
+        return called(compiled[dtype], *inputs, **attrs)
 
     return run_compiled
 
@@ -385,6 +386,7 @@ def compiled_per_dtype(
     Large arrays go to one kernel for all of it, where there is one.
     """
     fused = Fused(op.name, outputs, names, backend)
+    ours = not any(value.op is not None and value.op.is_self_made for value in walk(*outputs))
     lines = [
         *unpack,
         f"if {names[0]}.size >= {backend.LEAST}:",
@@ -396,11 +398,18 @@ def compiled_per_dtype(
             signature,
             lines,
             outputs,
-            lambda op: for_small(op, backend),
+            lambda op: for_small(op, backend, ours),
             lambda value: backend.scalar(value, dtype),
             {"fused": fused},
+            ours,
         )
     )
+
+
+def called(compiled: Any, *args: Any, **attrs: Any) -> Any:
+    """Call what was made of expressions. Kernels of the user's in it run as the user has set NumPy,
+    so that it is left to the others to be silent."""
+    return compute(compiled, *args, **attrs) if compiled.ours else compiled(*args, **attrs)
 
 
 def whole_rule(function: Callable) -> PerDType:
@@ -409,16 +418,18 @@ def whole_rule(function: Callable) -> PerDType:
     def compiled(g: Any, saved: tuple) -> Any:
         return function(g, *saved)
 
-    compiled.fused, compiled.adds = None, False  # type: ignore[attr-defined]
+    compiled.fused, compiled.is_special, compiled.ours = None, False, True  # type: ignore[attr-defined]
     return PerDType(lambda dtype: compiled)
 
 
-def for_small(op: Op, backend: Any) -> Callable:
-    """The function of an op where it is known that arrays aren't large."""
-    is_backends = not (op.own_kernels or op.forward)
-    if op.kind == "elementwise" and is_backends and op.name in backend.NUMPY:
-        return backend.NUMPY[op.name]
-    return op.kernels[backend.Array]
+def for_small(op: Op, backend: Any, ours: bool) -> Callable:
+    """The function of an op where it is known that arrays aren't large; `ours`: among others that
+    aren't the user's either."""
+    if op.is_self_made:
+        return op.kernels[backend.Array]
+    is_plain = op.kind == "elementwise" and op.name in backend.NUMPY
+    kernel = backend.NUMPY[op.name] if is_plain else op.kernels[backend.Array]
+    return kernel if ours else computing(kernel)
 
 
 class Projection:

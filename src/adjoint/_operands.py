@@ -9,7 +9,7 @@ import numpy as np
 from . import backends
 from ._dtypes import SCALAR_RANK, Default, canonical, of_scalar, promote, promote_scalar, weak
 from ._errors import DeviceError, DTypeError, RangeError, TraceError
-from ._modes import TRACE, mode
+from ._modes import TRACE, compute, mode
 from ._op import Op
 from ._tensor import Tensor, describe, wrap
 
@@ -107,7 +107,7 @@ def dtype_of_scalar(value: Any, device: str) -> np.dtype:
 def constant(value: Any, dtype: np.dtype, device: str) -> Tensor:
     """A 0-d tensor from a Python scalar."""
     try:
-        array = np.array(value, dtype)
+        array = compute(np.array, value, dtype)
     except OverflowError:
         raise RangeError(f"{value!r} is out of range for {dtype}; use a larger dtype") from None
     return placed(array, device)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ._lookahead import reachable
-from ._modes import PROFILE, mode
+from ._modes import PROFILE, compute, mode
 from ._node import Joint, Node
 from ._pass import Pass, add_raw, cpu, recording
 from ._timing import clock, note, region
@@ -179,7 +179,7 @@ class Total:
             former = self.g[part.output]
             self.g[part.output] = part.g if former is None else add_raw(former, part.g)
         elif self.is_own and self.g.shape:
-            np.add(self.g, part, self.g)
+            compute(np.add, self.g, part, self.g)
         else:
             self.g = add_raw(self.g, part)
             self.is_own = True

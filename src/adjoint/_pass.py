@@ -16,6 +16,7 @@ from ._errors import GradientError
 from ._lookahead import add_leading, reachable
 from ._modes import ANOMALY, GRAD, PROFILE, TRACE, mode, no_grad
 from ._node import RELEASED, Node, registered
+from ._op import called
 from ._pullback import check_gradients, check_total, fitted, pullback
 from ._tensor import Tensor, wrap
 from ._timing import clock, note, region
@@ -155,7 +156,7 @@ class Pass:
         out = NotImplemented
         if self.fast and plan.compiled is not None and type(g) in backends.LOADED:
             rules = plan.compiled[type(g)]
-            out = NotImplemented if rules is None else rules[g.dtype](g, node.saved)
+            out = NotImplemented if rules is None else called(rules[g.dtype], g, node.saved)
         if out is NotImplemented:
             out = pullback(plan, node, g, self.create_graph)
             if self.anomaly:

@@ -15,7 +15,7 @@ import numpy as np
 from . import backends
 from ._apply import as_array
 from ._lookahead import early_leaves, leading_to, reachable
-from ._modes import PROFILE, TRACE, mode
+from ._modes import PROFILE, TRACE, compute, is_computing, mode
 from ._node import RELEASED, Node, Output, needing_graph
 from ._pass import (
     Part,
@@ -114,12 +114,14 @@ def serially(seeds: list[tuple[Node, Any]], run: Pass, order: dict[Node, float])
     sum_parts = add_recorded if run.create_graph else add_unrecorded
     sum_of = add_in_place if fast else sum_parts
     large, postpone = LARGE, postponed
+    call: Callable = compute if is_computing.get() else mode.compute
     if type(run) is TimedPass:
-        large, postpone = defaultdict(int), visiting(run)
+        large, postpone, call = defaultdict(int), visiting(run), lambda advance: advance()
         sum_of, sum_parts = timed_sum(sum_of), timed_sum(sum_parts)
     grads: dict[Node, Any] = {}
     waiting: deque[Node] = deque()  # nodes whose gradients may be pending
     heap: list[tuple[float, Node]] = []
+    current: Any = None
 
     def contribute(node: Node, g: Any) -> None:
         if node in grads:
@@ -128,66 +130,82 @@ def serially(seeds: list[tuple[Node, Any]], run: Pass, order: dict[Node, float])
             grads[node] = g
             heappush(heap, (order.get(node, node.order) if order else node.order, node))
 
-    with recording(run.create_graph):
-        for node, seed in seeds:
-            contribute(node, seed)
-        roots = list(grads)
-        try:
-            while heap:
-                node = heappop(heap)[1]
-                g = grads.pop(node)
-                while True:  # one turn, unless the parent is certain to be the next to be popped
-                    plan, out, kind = node.plan, NotImplemented, type(g)
-                    if kind is Pending:
-                        kind = g.kind
-                    if (
-                        fast
-                        and plan is not None
-                        and plan.compiled is not None
-                        and node.extra is None
-                        and (every or plan.single)
-                        and (not watch or node not in watch)
-                        and kind in LARGE
-                        and (rules := plan.compiled[kind]) is not None
-                    ):
-                        saved = node.saved
-                        if saved is RELEASED:
-                            raise_released(node)
-                        compiled = rules[g.dtype]
-                        if g.size >= large[kind] or compiled.adds:
-                            if postpone(plan, compiled.fused, node, g, grads, waiting, contribute):
-                                if node.order < release_from:
-                                    node.saved = RELEASED
-                                break
-                            g = made(g)
-                        out = compiled(g, saved)
-                    if out is NotImplemented:
-                        for parent, part in run.visit(node, made(g)):
-                            if type(part) is Part:
-                                collect(grads, heap, parent, part, sum_parts)
-                            else:
-                                contribute(parent, part)
+    def popped() -> tuple[Node, Any] | None:
+        nonlocal current
+        if not heap:
+            return None
+        current = heappop(heap)[1]
+        return current, grads.pop(current)
+
+    def computed() -> tuple[Node, Any] | None:
+        """Run compiled rules up to a node that needs more; return that, and its gradient."""
+        nonlocal current
+        while heap:
+            node = heappop(heap)[1]
+            g = grads.pop(node)
+            while True:  # one turn, unless the parent is certain to be the next to be popped
+                current, plan, kind = node, node.plan, type(g)
+                if kind is Pending:
+                    kind = g.kind
+                if (
+                    plan is None
+                    or plan.compiled is None
+                    or node.extra is not None
+                    or not (every or plan.single)
+                    or (watch and node in watch)
+                    or kind not in LARGE
+                    or (rules := plan.compiled[kind]) is None
+                ):
+                    return node, g
+                saved = node.saved
+                if saved is RELEASED:
+                    raise_released(node)
+                compiled = rules[g.dtype]
+                if g.size >= large[kind] or compiled.is_special:
+                    if not compiled.ours:
+                        return node, g
+                    if postpone(plan, compiled.fused, node, g, grads, waiting, contribute):
+                        if node.order < release_from:
+                            node.saved = RELEASED
                         break
-                    if node.order < release_from:
-                        node.saved = RELEASED
-                    parents = node.parents
-                    if not plan.single:  # type: ignore[union-attr]
-                        for parent, part in zip(parents, out, strict=True):
-                            shape = parent.shape
-                            if not shape or part.shape != shape or part.dtype is not parent.dtype:
-                                part = fitted(plan, parent, part)
-                            contribute(parent, part)
-                        break
-                    shape = parents.shape
-                    if not shape or out.shape != shape or out.dtype is not parents.dtype:
-                        out = fitted(plan, parents, out)
-                    if not order and (not heap or heap[0][0] > parents.order):
-                        node, g = parents, out
-                        continue
+                    g = made(g)
+                out = compiled(g, saved)
+                if out is NotImplemented:
+                    return node, g
+                if node.order < release_from:
+                    node.saved = RELEASED
+                parents = node.parents
+                if not plan.single:
+                    for parent, part in zip(parents, out, strict=True):
+                        shape = parent.shape
+                        if not shape or part.shape != shape or part.dtype is not parent.dtype:
+                            part = fitted(plan, parent, part)
+                        contribute(parent, part)
+                    break
+                shape = parents.shape
+                if not shape or out.shape != shape or out.dtype is not parents.dtype:
+                    out = fitted(plan, parents, out)
+                if order or (heap and heap[0][0] <= parents.order):
                     contribute(parents, out)
                     break
+                node, g = parents, out
+        return None
+
+    with recording(run.create_graph):
+        for current, seed in seeds:
+            contribute(current, seed)
+        roots, advance = list(grads), computed if fast else popped
+        try:
+            while (reached := call(advance)) is not None:
+                node, g = reached
+                for parent, part in run.visit(node, made(g)):
+                    if type(part) is Part:
+                        collect(grads, heap, parent, part, sum_parts)
+                    else:
+                        contribute(parent, part)
         except BaseException:
-            failed = max(run.frontier, order.get(node, node.order))
+            place = order[current] if current in order else current.order
+            failed = max(run.frontier, place)
             complete(run, [n for n in leaves_before(roots, failed) if n in grads], grads)
             raise
 
@@ -304,9 +322,8 @@ def add_in_place(grads: dict[Node, Any], node: Node, g: Any) -> Any:
         return add_raw(former, g)
     if former.size < cpu.LEAST:
         if former.nbytes > 8192 and former.strides == g.strides and cpu.exclusive(former, 1):
-            return np.add(former, g, former)
-        return as_array(np.add(former, g))
-    if cpu.exclusive(former, 1) and cpu.compute_into(former, "add", g):
+            return compute(np.add, former, g, former)
+    elif cpu.exclusive(former, 1) and cpu.compute_into(former, "add", g):
         return former
     return as_array(add_arrays[np.ndarray](former, g))
 

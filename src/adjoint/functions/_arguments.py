@@ -19,7 +19,7 @@ from .._errors import (
     RangeError,
     ShapeError,
 )
-from .._modes import is_grad_enabled
+from .._modes import compute, is_grad_enabled
 from .._operands import (
     beside_tensors,
     check_devices,
@@ -101,7 +101,7 @@ def as_tensor(function: str, x: Any) -> Tensor:
         return x
     if type(x) in SCALAR_RANK:
         device = backends.Default.device
-        return placed(np.array(x, dtype_of_scalar(x, device)), device)
+        return placed(compute(np.array, x, dtype_of_scalar(x, device)), device)
     if isinstance(x, (np.ndarray, np.generic)):
         return placed(host_array(x, None, None), backends.Default.device)
     raise DTypeError(
@@ -169,7 +169,7 @@ def host_array(
     if not isinstance(obj, (list, tuple, range)) and type(obj) not in SCALAR_RANK:
         array = foreign_array(obj)
         try:
-            out = np.array(array, dtype, copy=copy)
+            out = compute(np.array, array, dtype, copy=copy)
             if copy is False and not out.dtype.isnative:
                 raise ValueError("another byte order")
             return canonical(out)
@@ -182,7 +182,7 @@ def host_array(
         raise ArgumentError(f"asarray: {type(obj).__name__} can't be shared; leave copy=False out")
     arrays_inside = has_arrays(obj)
     try:
-        array = np.array(obj, dtype)
+        array = compute(np.array, obj, dtype)
     except OverflowError:
         raise RangeError(f"asarray: a number is out of range for {dtype}") from None
     except (ValueError, TypeError):
@@ -196,7 +196,8 @@ def host_array(
     if dtype is None and array.dtype.kind in "iu" and not arrays_inside:
         array = narrowed(array, backends.widest(device, "i"))
     if dtype is None and array.dtype.kind in "fc" and not arrays_inside:
-        array = array.astype(as_numpy(float if array.dtype.kind == "f" else complex), copy=False)
+        default = as_numpy(float if array.dtype.kind == "f" else complex)
+        array = compute(array.astype, default, copy=False)
     return canonical(array)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import backends, op
 from .._errors import GradientError
-from .._modes import is_grad_enabled, no_grad
+from .._modes import computing, is_grad_enabled, no_grad
 from .._node import Leaf
 from .._tensor import Tensor
 from .._variables import filled
@@ -46,6 +46,7 @@ def nearness(dtype: np.dtype) -> float:
     return float(np.finfo(dtype).eps) ** (1 / 3)
 
 
+@computing
 def are_close(values: Tensor, least: Tensor | None = None) -> bool:
     """Whether two neighbours among sorted values count as equal, or `least` as 0."""
     host = as_host(values)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends
+from .._modes import computing
 from ..kernels import recurrent
 from ..kernels.language import TYPES
 
@@ -37,6 +38,7 @@ def order(length: int, reverse: bool) -> range:
     return range(length - 1, -1, -1) if reverse else range(length)
 
 
+@computing
 def lstm(x: np.ndarray, h: np.ndarray, c: np.ndarray, w: np.ndarray, reverse: bool) -> tuple:
     """States, cells and gates of all steps, from the input's share in the gates."""
     dtype, (length, n, size) = x.dtype, x.shape
@@ -51,6 +53,7 @@ def lstm(x: np.ndarray, h: np.ndarray, c: np.ndarray, w: np.ndarray, reverse: bo
     return out, cells, gates
 
 
+@computing
 def lstm_gradient(
     dout: np.ndarray,
     dcells: np.ndarray,

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from .. import op
+from .._modes import computing
 from .._tensor import Tensor
 from ..backends import backend
 from ..functions._arguments import in_common_dtype
@@ -22,6 +23,7 @@ def norm_of_norms(*xs: Tensor, ord: float = 2) -> Tensor:
     return vector_norm(concat([reshape(vector_norm(x, ord=ord), 1) for x in xs]), ord=ord)
 
 
+@computing
 def by_kernels(*xs: Any) -> np.ndarray:
     one = backend("cpu").KERNELS["norm"]
     parts = [one(x, axis=tuple(range(x.ndim)), keepdims=False) for x in xs]

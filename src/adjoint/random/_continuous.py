@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .._modes import compute
 from .._operands import to_dtype
 from .._tensor import Tensor
 from ..functions._arguments import shape_first
@@ -50,11 +51,11 @@ def just_below(high: Any, low: Any, dtype: np.dtype) -> Any:
     """The largest number that is less than high, on the side of low."""
     if isinstance(low, Tensor) or isinstance(high, Tensor):
         return nextafter(high, low)
-    return float(np.nextafter(*np.array([high, low], dtype)))
+    return float(compute(np.nextafter, *compute(np.array, [high, low], dtype)))
 
 
 def is_finite(x: Any, dtype: np.dtype) -> Any:
-    return isfinite(x) if isinstance(x, Tensor) else bool(np.isfinite(np.array(x, dtype)))
+    return isfinite(x) if isinstance(x, Tensor) else bool(np.isfinite(compute(np.array, x, dtype)))
 
 
 @shape_first("random.normal", "mean")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._modes import compute, computing
 from . import blas, dispatch, indexing
 from .blas import blas_threads as blas_threads
 from .dispatch import LEAST as LEAST
@@ -26,7 +27,8 @@ SOURCES = (
 )
 for source in SOURCES.split():
     importlib.import_module(f".{source}", __name__)
-KERNELS = NUMPY | dispatch.over(NUMPY)
+DISPATCHED = dispatch.over(NUMPY)
+KERNELS = NUMPY | DISPATCHED
 BACKWARD = importlib.import_module(".backward", __name__).BACKWARD
 
 DEVICE = "cpu"
@@ -48,7 +50,7 @@ class Constants(dict):
         self.dtype = dtype
 
     def __missing__(self, value: Any) -> np.ndarray:
-        array = np.array(value, self.dtype)
+        array = compute(np.array, value, self.dtype)
         array.setflags(write=False)
         # 0.0 and -0.0 are one key, and a NaN is never found again: those aren't kept.
         if value == value and value != 0 and len(self) < 4096:
@@ -63,14 +65,19 @@ INTEGERS = FLOATS | {np.dtype(name): Constants(np.dtype(name)) for name in ("i4"
 
 def scalar(value: Any, dtype: np.dtype) -> np.ndarray:
     constants = FLOATS.get(dtype)
-    return np.array(value, dtype) if constants is None else constants[value]
+    return compute(np.array, value, dtype) if constants is None else constants[value]
 
 
 def kernel_of(op: Any) -> Any:
-    """What computes an op, or None. That elementwise ops have kernels follows from their kind."""
+    """What computes an op, or None. That elementwise ops have kernels follows from their kind.
+
+    NumPy says nothing of what is computed; where elements are only moved there is nothing to say.
+    """
     function = KERNELS.get(op.name)
-    if function is None or op.kind != "elementwise":
+    if function is None or op.kind == "movement" or op.name in DISPATCHED:
         return function
+    if op.kind != "elementwise":
+        return computing(function)
     plain = not (op.attributes or op.optional or op.variadic)
     return dispatch.elementwise(op.name, function, len(op.inputs), plain)
 
@@ -141,6 +148,7 @@ def weights(size: int, dtype: np.dtype) -> np.ndarray:
     return (1 + np.arange(size) * math.pi % 1).astype(dtype)
 
 
+@computing
 def fingerprint(array: np.ndarray) -> tuple[float, float]:
     """Two numbers by which different arrays are told apart: a sum of the elements, each with a
     weight of its place, and the sum of their squares."""
@@ -152,6 +160,7 @@ def fingerprint(array: np.ndarray) -> tuple[float, float]:
     return float(sums @ (1 + np.arange(rows + 1) * math.e % 1)), float(np.vdot(flat, flat))
 
 
+@computing
 def axpy(array: np.ndarray, other: np.ndarray, alpha: float) -> None:
     """array += alpha * other in place, as the op add_scaled computes it."""
     if array.size < LEAST or not dispatch.computed_into(array, "add_scaled", other, alpha=alpha):
@@ -163,11 +172,18 @@ def compute_into(array: np.ndarray, op: str, other: np.ndarray) -> bool:
     function = NUMPY.get(op)
     if not isinstance(function, np.ufunc) or array.strides != other.strides:
         return False
+    if array.size <= dispatch.FEW:
+        try:
+            dispatch.alone(function, array, other, array)
+            return True
+        except RuntimeError:
+            pass
     if array.size < LEAST or not dispatch.computed_into(array, op, other):
-        function(array, other, array)
+        compute(function, array, other, array)
     return True
 
 
+@computing
 def add_place(array: np.ndarray, x: np.ndarray, *, index: tuple, shape: tuple) -> None:
     """Add what the op place makes of x, which is zero but for a part."""
     part = array[(*index, ...)]  # also of one element an array
@@ -179,6 +195,7 @@ def add_place(array: np.ndarray, x: np.ndarray, *, index: tuple, shape: tuple) -
 ADDERS = {"place": add_place}
 
 
+@computing
 def exponent_bound(array: np.ndarray) -> float:
     least, most = np.log2(magnitudes(array))
     return float(np.maximum(most, -least))
@@ -196,6 +213,7 @@ def empty(shape: tuple, dtype: np.dtype) -> np.ndarray:
     return memory.empty(shape, dtype)
 
 
+@computing
 def update(launcher: Any, arrays: list[np.ndarray], numbers: np.ndarray) -> None:
     """Run a kernel on many tensors in one launch: see `fast.updates`."""
     from .fast import updates

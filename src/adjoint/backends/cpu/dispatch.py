@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._modes import computing, is_computing, mode, silent_context
 from .jit import available
 from .table import COMPLEX
 
@@ -20,6 +21,11 @@ LEAST = 1 << 14
 LEAST_FACTORS = 6000  # of both factors of a matrix product
 
 LEAST_BITS = 1 << 12  # random words
+
+# Up to so many elements NumPy keeps the interpreter's lock, so that threads can share a context.
+FEW = 500
+FEW_FACTORS = 128  # of both factors of a matrix product
+alone = silent_context().run
 
 COMPLEX_DTYPES = frozenset({np.dtype(np.complex64), np.dtype(np.complex128)})
 
@@ -75,37 +81,51 @@ def computed_into(x: Any, name: str, y: Any, **attrs: Any) -> bool:
     return launcher is not None
 
 
+def few_for(function: Callable) -> int:
+    """For how few elements a function is one step, in which no other thread gets a chance."""
+    return FEW if isinstance(function, np.ufunc) else -1
+
+
 def unary(name: str, small: Callable) -> Callable:
     maps: dict[Any, Callable] = {}
-
-    def large(x):
-        dtype = x.dtype
-        if dtype not in maps:
-            maps[dtype] = mapped(name, small, dtype)
-        return maps[dtype]([x])[0]
-
-    if name not in COMPLEX:
-        return lambda x: small(x) if x.size < LEAST else large(x)
-    special = COMPLEX[name]
+    few, usual = few_for(small), computing(small)
+    special = computing(COMPLEX[name]) if name in COMPLEX else None
 
     def call(x):
-        if x.dtype in COMPLEX_DTYPES:
+        if special is not None and x.dtype in COMPLEX_DTYPES:
             return special(as_array(x))
-        return small(x) if x.size < LEAST else large(x)
+        size = x.size
+        if size <= few:
+            try:
+                return alone(small, x)
+            except RuntimeError:  # a finalizer came between, and computes something too
+                pass
+        if size < LEAST:
+            return usual(x)
+        dtype = x.dtype
+        if dtype not in maps:
+            maps[dtype] = mapped(name, usual, dtype)
+        return maps[dtype]([x])[0]
 
     return call
 
 
 def binary(name: str, small: Callable) -> Callable:
     maps: dict[Any, Callable] = {}
+    few, usual = few_for(small), computing(small)
 
     def call(x, y):
-        if x.size < LEAST and y.size < LEAST:
-            if x.size * y.size < LEAST or not is_large_together(x, y):
-                return small(x, y)
+        m, n = x.size, y.size
+        if m < LEAST and n < LEAST and (m * n < LEAST or not is_large_together(x, y)):
+            if m <= few and n <= few:
+                try:
+                    return alone(small, x, y)
+                except RuntimeError:
+                    pass
+            return usual(x, y)
         dtype = x.dtype
         if dtype is not y.dtype or dtype not in maps:
-            function = mapped(name, small, dtype, y.dtype)
+            function = mapped(name, usual, dtype, y.dtype)
             if dtype is not y.dtype:
                 return function(arrays_of((x, y)))[0]
             maps[dtype] = function
@@ -135,43 +155,53 @@ def as_array(x: Any) -> np.ndarray:
 
 
 def general(name: str, small: Callable) -> Callable:
+    usual = computing(small)
+
     def call(*inputs, **attrs):
         if are_small(inputs, LEAST):
-            return small(*inputs, **attrs)
+            return usual(*inputs, **attrs)
         from .fast import elementwise
 
-        return elementwise.large(name, small, inputs, attrs)
+        return elementwise.large(name, usual, inputs, attrs)
 
     return call
 
 
 def from_module(name: str, small: Callable, module: str, least: int) -> Callable:
     """The function of a module, which may itself leave a case to NumPy."""
-    fast = None
+    fast, only_moves = None, module == "fast.movement"
 
     def call(x, *inputs, **attrs):
         nonlocal fast
-        if x.size < least and are_small(inputs, least):
-            return small(x, *inputs, **attrs)
-        if fast is None:
-            fast = found(module, name, small)
-        return fast(x, *inputs, **attrs)
+        function = small
+        if x.size >= least or not are_small(inputs, least):
+            function = fast = fast or found(module, name, small)
+        if only_moves or is_computing.get():
+            return function(x, *inputs, **attrs)
+        return mode.compute(function, x, *inputs, **attrs)
 
     return call
 
 
 def product(large: Callable) -> Callable:
     """Matrix products, of which small ones are many."""
-    small, fast, times = np.matmul, None, binary("multiply", np.multiply)
+    small, usual, fast = np.matmul, computing(np.matmul), None
+    times = binary("multiply", np.multiply)
 
     def call(x, y):
         nonlocal fast
-        if x.size + y.size < LEAST_FACTORS:
-            return small(x, y)
+        size = x.size + y.size
+        if size <= FEW_FACTORS:
+            try:
+                return alone(small, x, y)
+            except RuntimeError:
+                pass
+        if size < LEAST_FACTORS:
+            return usual(x, y)
         if x.shape[-1] == 1 == y.shape[-2] and x.ndim > 1:  # nothing is summed
             return times(x, y)
         if fast is None:
-            fast = found("fast.matmul", "matmul", large)
+            fast = computing(found("fast.matmul", "matmul", large))
         return fast(x, y)
 
     return call
@@ -189,7 +219,7 @@ def by_shape(name: str, small: Callable, module: str) -> Callable:
             fast = found(module, name, small)
         return fast(*inputs, shape=shape)
 
-    return call
+    return computing(call)
 
 
 def found(module: str, name: str, small: Callable) -> Callable:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from ..._modes import compute
 from .. import LOADED
 from .table import kernel
 
@@ -52,7 +53,7 @@ def concat(*xs, axis):
 def pad(x, *, pad_width, value):
     shape = tuple(before + n + after for n, (before, after) in zip(x.shape, pad_width, strict=True))
     inside = tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, pad_width, strict=True))
-    out = np.full(shape, np.array(value, x.dtype))
+    out = np.full(shape, compute(np.array, value, x.dtype))
     out[inside] = x
     return out
 

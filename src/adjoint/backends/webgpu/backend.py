@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..._modes import compute, computing
 from ..._timing import observed
 from . import elementwise, host
 from .arrays import Array
@@ -32,7 +33,7 @@ class Numbers(dict):
         self.backend, self.dtype = backend, dtype
 
     def __missing__(self, value: Any) -> Array:
-        number = np.array(value, self.dtype).item()
+        number = compute(np.array, value, self.dtype).item()
         array = self.backend.Array((), self.dtype, None, number=number)
         # 0.0 and -0.0 are one key, and a NaN is never found again: those aren't kept.
         if value == value and value != 0 and len(self) < 4096:
@@ -69,10 +70,11 @@ class WebGPU:
         function = KERNELS.get(op.name)
         if function is not None:
             made_here = "device" in op.attributes
-            return functools.partial(function, self.gpu) if made_here else function
+            return computing(functools.partial(function, self.gpu) if made_here else function)
         if op.kind == "elementwise":
             return elementwise.function_of(op)
-        return host.function(op.name)
+        function = host.function(op.name)
+        return function and computing(function)
 
     def from_numpy(self, array: np.ndarray) -> Array:
         self.gpu.check_dtype(array.dtype)
@@ -85,7 +87,7 @@ class WebGPU:
         numbers = self.INTEGERS.get(dtype)
         if numbers is not None:
             return numbers[value]
-        return self.Array((), dtype, None, number=np.array(value, dtype).item())
+        return self.Array((), dtype, None, number=compute(np.array, value, dtype).item())
 
     # Memory that is overwritten.
 

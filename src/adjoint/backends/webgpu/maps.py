@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._modes import compute
 from ...kernels.language import (
     BOOL,
     F16,
@@ -262,7 +263,7 @@ def in_memory(x: Array) -> Array:
 def number_word(number: Any, type: Any) -> Any:
     """A number as it goes into a word; infinite where it is too large."""
     if type.kind == "f":
-        return float(np.float32(number))
+        return float(compute(np.float32, number))
     if type == BOOL:
         return int(bool(number))
     number = int(number) & 0xFFFFFFFF
