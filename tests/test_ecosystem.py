@@ -388,21 +388,146 @@ def test_numpy_on_the_left_keeps_the_graph() -> None:
     assert x.grad.tolist() == [4.0, 5.0]
 
 
-NUMPY_CALLS: dict[str, Callable] = {
-    "exp": np.exp,
-    "add": lambda x: np.add(np.ones(2), x),
-    "isnan": np.isnan,
-    "sum": np.sum,
-    "mean": np.mean,
-    "augmented": lambda x: operator.iadd(np.ones(2), x),
+BINARY_UFUNCS = [
+    *(np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.power),
+    *(np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, np.matmul),
+]
+
+
+@pytest.mark.parametrize("ufunc", BINARY_UFUNCS)
+def test_ufuncs_of_operators_give_tensors(ufunc: Callable) -> None:
+    x, y = np.array([4.0, 5.0], "float32"), np.array([2.0, 3.0], "float32")
+    for left, right in ((x, ad.asarray(y)), (ad.asarray(x), y), (ad.asarray(x), ad.asarray(y))):
+        out = ufunc(left, right)
+        assert isinstance(out, ad.Tensor)
+        np.testing.assert_allclose(out, ufunc(x, y), rtol=1e-6)
+
+
+@pytest.mark.parametrize("ufunc", [np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift])
+def test_ufuncs_of_operators_on_integers_give_tensors(ufunc: Callable) -> None:
+    x, y = np.array([4, 5]), np.array([2, 3])
+    out = ufunc(x, ad.asarray(y))
+    assert isinstance(out, ad.Tensor) and out.tolist() == ufunc(x, y).tolist()
+
+
+@pytest.mark.parametrize("ufunc", [np.negative, np.positive, np.absolute, np.invert])
+def test_ufuncs_of_one_operand_give_tensors(ufunc: Callable) -> None:
+    out = ufunc(ad.asarray([-1, 2]))
+    assert isinstance(out, ad.Tensor) and out.tolist() == ufunc(np.array([-1, 2])).tolist()
+
+
+@pytest.mark.parametrize("operation", LEFT)
+def test_numbers_of_numpy_are_weak_on_the_left_too(operation: Callable) -> None:
+    x, y = ad.asarray([0.1, 0.2]), np.array([0.1, 0.2], "float32")
+    out = operation(np.float64(0.1), x)
+    expected = operation(np.float32(0.1), y)
+    assert out.numpy().dtype == expected.dtype
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+
+
+def test_ufuncs_of_operators_keep_the_graph() -> None:
+    x = ad.tensor([2.0, 3.0], requires_grad=True)
+    np.multiply(np.array([4.0, 5.0], "float32"), x).sum().backward()
+    (np.float32(2) * x).sum().backward()
+    assert x.grad.tolist() == [6.0, 7.0]
+
+
+# What a call that can't be made says to write instead.
+INSTEAD: dict[str, tuple[Callable, str]] = {
+    "a ufunc": (lambda x: np.sin(x), "use ad.sin(x), or np.sin(x.numpy())"),
+    "a ufunc of another name": (lambda x: np.arcsin(x), "use ad.asin(x), or np.arcsin(x.numpy())"),
+    "a ufunc that isn't here": (lambda x: np.cbrt(x), "use np.cbrt(x.numpy())"),
+    "a ufunc of two": (lambda x: np.hypot(x, 2.0), "ad.hypot(x, 2.0), or np.hypot(x.numpy(), 2.0)"),
+    "where=": (lambda x: np.add(x, 1, where=x > 0), "ad.add(x, 1), or np.add(x.numpy(), 1, where="),
+    "reduce": (lambda x: np.add.reduce(x), "use ad.sum(x), or np.add.reduce(x.numpy())"),
+    "accumulate": (lambda x: np.add.accumulate(x), "use ad.cumulative_sum(x)"),
+    "outer": (lambda x: np.multiply.outer(x, x), "use ad.outer(x, y)"),
+    "at": (lambda x: np.add.at(x, 0, 1), "x.at[index].add(values)"),
+    "divmod": (lambda x: divmod(np.ones(2), x), "use np.divmod(..., x.numpy())"),
+    "+=": (lambda x: operator.iadd(np.ones(2), x), "y = y + x, which is a tensor, or y += x.numpy"),
+    "@=": (lambda x: operator.imatmul(np.eye(2), x), "write y = y @ x"),
+    "out=": (lambda x: np.multiply(x, 2, out=np.ones(2)), "write y = y * x"),
+    "mean": (lambda x: np.mean(x), "use ad.mean(x), or np.mean(x.numpy())"),
+    "sum": (lambda x: np.sum(x, axis=0), "ad.sum(x, axis=0), or np.sum(x.numpy(), axis=0)"),
+    "std": (lambda x: np.std(x), "use ad.std(x), or np.std(x.numpy())"),
+    "var": (lambda x: np.var(x), "use ad.var(x), or np.var(x.numpy())"),
+    "max": (lambda x: np.max(x), "use ad.max(x), or np.max(x.numpy())"),
+    "prod": (lambda x: np.prod(x), "use ad.prod(x), or np.prod(x.numpy())"),
+    "any": (lambda x: np.any(x), "use ad.any(x), or np.any(x.numpy())"),
+    "ptp": (lambda x: np.ptp(x), "use np.ptp(x.numpy())"),
+    "array2string": (lambda x: np.array2string(x), "use np.array2string(x.numpy())"),
+    "like=": (lambda x: np.ones(3, like=x), "use ad.ones(3"),
 }
 
 
-@pytest.mark.parametrize("name", NUMPY_CALLS)
-def test_numpy_functions_refuse_tensors(name: str) -> None:
-    """Nothing of ours silently becomes an array without a graph."""
-    with pytest.raises(TypeError):
-        NUMPY_CALLS[name](ad.asarray([1.0, 2.0]))
+@pytest.mark.parametrize("name", INSTEAD)
+def test_numpy_functions_say_what_to_write_for_tensors(name: str) -> None:
+    call, says = INSTEAD[name]
+    with pytest.raises(TypeError) as raised:
+        call(ad.asarray([1.0, 2.0]))
+    assert isinstance(raised.value, ad.AdjointError) and says in str(raised.value)
+
+
+# What would give an array is refused where that has lost a graph.
+LOSING: dict[str, tuple[Callable, str]] = {
+    "sin": (lambda x: np.sin(x), "use ad.sin(x), or np.sin(x.detach().numpy())"),
+    "mean": (lambda x: np.mean(x), "use ad.mean(x), or np.mean(x.detach().numpy())"),
+    "clip": (lambda x: np.clip(x, 0, 1), "use ad.clip(x, 0, 1), or"),
+    "reshape": (lambda x: np.reshape(x, (2, 1)), "use ad.reshape(x, (2, 1)), or"),
+    "sort": (lambda x: np.sort(x), "use ad.sort(x), or np.sort(x.detach().numpy())"),
+    "concatenate": (lambda x: np.concatenate([x, x]), "use ad.concat([x, y]), or"),
+    "where": (lambda x: np.where([True, False], x, 0), "ad.where("),
+    "norm": (lambda x: np.linalg.norm(x), "use ad.linalg.vector_norm, or"),
+    "inv": (lambda x: np.linalg.inv(x), "use ad.linalg.inv(x), or"),
+    "fft": (lambda x: np.fft.fft(x), "use ad.fft.fft(x), or"),
+    "save": (lambda x: np.save(os.devnull, x), "x.detach().numpy()"),
+}
+
+
+@pytest.mark.parametrize("name", LOSING)
+def test_numpy_functions_say_what_to_write_for_tensors_that_require_grad(name: str) -> None:
+    call, says = LOSING[name]
+    with pytest.raises(TypeError, match="graph of a tensor that requires grad") as raised:
+        call(ad.tensor([1.0, 2.0], requires_grad=True))
+    assert isinstance(raised.value, ad.AdjointError) and says in str(raised.value)
+
+
+READING: list[Callable] = [
+    *(np.asarray, np.array, np.shape, np.ndim, np.size, np.sort, np.median, np.isclose, np.cumsum),
+    *(np.atleast_1d, np.ones_like, np.diff, np.argsort, np.unique, np.flatnonzero, np.copy),
+    *(np.linalg.norm, np.fft.fft, np.nanmean, np.average, np.count_nonzero, np.transpose),
+    lambda x: np.allclose(x, x),
+    lambda x: np.array_equal(x, x),
+    lambda x: np.concatenate([x, x]),
+    lambda x: np.column_stack([x, x]),
+    lambda x: np.broadcast_arrays(x, x[:1])[1],
+    lambda x: np.clip(x, 1.5, 2.5),
+    lambda x: np.reshape(x, (3, 1)),
+    lambda x: np.where([True, False, True], x, 0),
+    lambda x: np.interp([1.5], x, x),
+    lambda x: np.histogram(x)[0],
+    lambda x: np.quantile(x, 0.5),
+    lambda x: np.einsum("i,i", x, x),
+]
+
+
+@pytest.mark.parametrize("function", READING)
+def test_numpy_functions_that_read_values_take_tensors(function: Callable) -> None:
+    values = np.array([1.0, 3.0, 2.0])
+    if function is np.isclose:
+        function = functools.partial(np.isclose, b=values)
+    np.testing.assert_array_equal(function(ad.asarray(values)), function(values))
+
+
+def test_functions_of_numpy_that_call_methods_keep_the_graph() -> None:
+    x = ad.tensor([[1.0, 2.0]], requires_grad=True)
+    np.squeeze(np.transpose(x)).sum().backward()
+    assert x.grad.tolist() == [[1.0, 1.0]]
+
+
+def test_errors_of_numpy_functions_themselves_are_left_as_they_are() -> None:
+    with pytest.raises(ValueError, match="cannot reshape array of size 2"):
+        np.reshape(ad.asarray([1.0, 2.0]), (3, 1))
 
 
 def test_numpy_testing() -> None:

@@ -36,8 +36,6 @@ class Tensor:
     node: Node | None
     _grad: "Tensor | None"
 
-    __array_ufunc__ = None  # NumPy operators with a tensor on the right give way to ours
-
     if TYPE_CHECKING:  # operators and methods are bound where the functions are: functions/methods
         __add__: Callable[[Any], "Tensor"]
         __radd__: Callable[[Any], "Tensor"]
@@ -77,6 +75,8 @@ class Tensor:
         __isub__: Callable[[Any], "Tensor"]
         __imul__: Callable[[Any], "Tensor"]
         __itruediv__: Callable[[Any], "Tensor"]
+        __array_ufunc__: Callable[..., Any]
+        __array_function__: Callable[..., Any]
         __dlpack__: Callable[..., Any]
         __dlpack_device__: Callable[[], tuple[int, int]]
         __array_namespace__: Callable[..., Any]

@@ -28,6 +28,7 @@ from . import (
     inspection,
     interchange,
     notebooks,
+    numpy_calls,
     reductions,
     shapes,
     sorting,
@@ -138,6 +139,8 @@ METHODS: dict[str, Callable] = {
     "swapaxes": shapes.swapaxes,
     "tile": arrangement.tile,
     "__array_namespace__": inspection.array_namespace,
+    "__array_function__": numpy_calls.array_function,
+    "__array_ufunc__": numpy_calls.array_ufunc,
     "__dlpack__": interchange.dlpack,
     "__dlpack_device__": interchange.dlpack_device,
     "_repr_html_": notebooks.as_html,
@@ -177,7 +180,7 @@ def comparable(function: Callable) -> Callable:
 
     def call(x: Tensor, y: Any) -> Any:
         if isinstance(y, np.generic):
-            numeric = y.dtype.kind not in "SUMm"  # texts and dates
+            numeric = not numpy_calls.is_no_number(y)
         else:
             numeric = isinstance(y, (Tensor, np.ndarray)) or type(y) in SCALAR_RANK
         return function(x, y) if numeric else NotImplemented
