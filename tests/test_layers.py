@@ -9,7 +9,7 @@ import adjoint
 ROOT = Path(adjoint.__file__).parent
 LAYERS = (
     ("_errors", "_blocks", "_stepwise"),
-    ("_config", "_dtypes", "_modes", "_show", "_threads", "_tree", "_warnings"),
+    ("_config", "_dtypes", "_modes", "_show", "_silence", "_threads", "_tree", "_warnings"),
     ("_timing",),
     ("kernels",),
     ("backends",),

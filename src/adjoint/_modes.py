@@ -1,15 +1,9 @@
-"""The thread-local mode word, read once per op, and the context managers that change it; and how
-what works on raw arrays is called, so that np.seterr is for the user's own code alone.
-"""
+"""The thread-local mode word, read once per op, and the context managers that change it."""
 
-import contextvars
-import functools
 import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from ._blocks import Block, ends
 from ._errors import DTypeError
@@ -19,16 +13,13 @@ from ._stepwise import within
 # PROFILE: how long things take is noted in `mode.logs`.
 GRAD, ANOMALY, TRACE, SYMBOLIC, PROFILE = 1, 2, 4, 8, 16
 
-is_computing = contextvars.ContextVar("is_computing", default=False)
-
 
 class Mode(threading.local):
     """Bits of `word` say what happens to an op besides being computed; `trace` records it.
 
     In a checkpoint's function `draws` decides where random numbers come from; `recomputing` knows
     since when it runs for the second time. `logs` are those of the profiles that are on, the
-    outermost first. `compute(function, *args)` calls a function as `compute` below does, but not
-    from within another one.
+    outermost first.
     """
 
     word: int = GRAD
@@ -36,45 +27,9 @@ class Mode(threading.local):
     draws: Any = None
     recomputing: Any = None
     logs: tuple = ()
-    compute: Callable[..., Any]
-
-    def __init__(self) -> None:
-        self.compute = silent_context().run
-
-
-def silent_context() -> contextvars.Context:
-    """A context in which NumPy says nothing of floating-point errors.
-
-    To run a function in it takes a tenth of the time of np.errstate. Only one thread at a time can
-    be in a context, and only once.
-    """
-    context = contextvars.Context()
-    context.run(np.seterr, all="ignore")
-    context.run(is_computing.set, True)
-    return context
 
 
 mode = Mode()
-
-
-def compute(function: Callable, *args: Any, **kwargs: Any) -> Any:
-    """Call a function of ours that works on raw arrays. IEEE results are results: NumPy says
-    nothing of them, whatever the user told it by np.seterr for functions of theirs."""
-    if is_computing.get():
-        return function(*args, **kwargs)
-    return mode.compute(function, *args, **kwargs)
-
-
-def computing(function: Callable) -> Callable:
-    """A function that `compute` calls."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if is_computing.get():
-            return function(*args, **kwargs)
-        return mode.compute(function, *args, **kwargs)
-
-    return call
 
 
 class Switch(Block):

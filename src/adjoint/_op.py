@@ -14,7 +14,8 @@ from . import backends
 from ._errors import ArgumentError, TraceError
 from ._expr import PerDType, compile_expressions, has_constants, is_expression, symbol, walk
 from ._fusion import Fused
-from ._modes import compute, computing, no_grad, symbolic
+from ._modes import no_grad, symbolic
+from ._silence import compute, computing
 from ._tensor import Tensor, wrap
 
 RESERVED = {"g", "i", "needs", "arrived", "saved"}

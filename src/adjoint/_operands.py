@@ -9,8 +9,9 @@ import numpy as np
 from . import backends
 from ._dtypes import SCALAR_RANK, Default, canonical, of_scalar, promote, promote_scalar, weak
 from ._errors import DeviceError, DTypeError, RangeError, TraceError
-from ._modes import TRACE, compute, mode
+from ._modes import TRACE, mode
 from ._op import Op
+from ._silence import compute
 from ._tensor import Tensor, describe, wrap
 
 # The op that casts, entered where it is declared: promotion is the one op that dispatch needs.

@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from ._lookahead import reachable
-from ._modes import PROFILE, compute, mode
+from ._modes import PROFILE, mode
 from ._node import Joint, Node
 from ._pass import Pass, add_raw, cpu, recording
+from ._silence import compute
 from ._timing import clock, note, region
 
 # Below so many elements per op, handing nodes to threads costs more than it gains.

@@ -19,7 +19,7 @@ from .._errors import (
     RangeError,
     ShapeError,
 )
-from .._modes import compute, is_grad_enabled
+from .._modes import is_grad_enabled
 from .._operands import (
     beside_tensors,
     check_devices,
@@ -29,6 +29,7 @@ from .._operands import (
     placed,
     to_dtype,
 )
+from .._silence import compute
 from .._tensor import Tensor
 
 VOCABULARY = {

@@ -17,8 +17,9 @@ import numpy as np
 
 from .. import backends, op
 from .._errors import GradientError
-from .._modes import computing, is_grad_enabled, no_grad
+from .._modes import is_grad_enabled, no_grad
 from .._node import Leaf
+from .._silence import computing
 from .._tensor import Tensor
 from .._variables import filled
 from ..primitives.conversions import cast

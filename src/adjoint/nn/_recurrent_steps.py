@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from .._modes import computing
+from .._silence import computing
 from ..kernels import recurrent
 from ..kernels.language import TYPES
 

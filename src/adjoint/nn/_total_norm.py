@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from .. import op
-from .._modes import computing
+from .._silence import computing
 from .._tensor import Tensor
 from ..backends import backend
 from ..functions._arguments import in_common_dtype

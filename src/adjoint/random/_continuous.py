@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .._modes import compute
 from .._operands import to_dtype
+from .._silence import compute
 from .._tensor import Tensor
 from ..functions._arguments import shape_first
 from ..functions.creation import ask_for_grad

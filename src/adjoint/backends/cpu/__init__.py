@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._modes import compute, computing
+from ..._silence import compute, computing
 from . import blas, dispatch, indexing
 from .blas import blas_threads as blas_threads
 from .dispatch import LEAST as LEAST

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._modes import computing, is_computing, mode, silent_context
+from ..._silence import computing, is_computing, silence, silent_context
 from .jit import available
 from .table import COMPLEX
 
@@ -178,7 +178,7 @@ def from_module(name: str, small: Callable, module: str, least: int) -> Callable
             function = fast = fast or found(module, name, small)
         if only_moves or is_computing.get():
             return function(x, *inputs, **attrs)
-        return mode.compute(function, x, *inputs, **attrs)
+        return silence.run(function, x, *inputs, **attrs)
 
     return call
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..._modes import compute
+from ..._silence import compute
 from .. import LOADED
 from .table import kernel
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._modes import compute, computing
+from ..._silence import compute, computing
 from ..._timing import observed
 from . import elementwise, host
 from .arrays import Array
