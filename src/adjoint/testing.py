@@ -55,9 +55,8 @@ def check_grads(
             )
     tensors = [wrap(as_double(x)) for x in tensors]
     given = {k: v for k, v in {"eps": eps, "rtol": rtol, "atol": atol}.items() if v is not None}
-    rng = np.random.default_rng(0)
     for dtype, places in by_precision(f, tensors).items():
-        check_order(chosen(f, places), tensors, order, 1, **SETTINGS[dtype] | given, rng=rng)
+        check_outputs(chosen(f, places), tensors, order, **SETTINGS[dtype] | given)
 
 
 def by_precision(f: Callable, args: list[Tensor]) -> dict[np.dtype, list[int]]:
@@ -91,13 +90,21 @@ def chosen(f: Callable, places: list[int]) -> Callable:
     return call
 
 
+def check_outputs(f, args, order, eps, rtol, atol) -> None:
+    def expected(weights: list[Tensor]) -> list[np.ndarray]:
+        return by_elements(f, args, weights, eps)
+
+    check_order(f, args, expected, order, 1, eps, rtol, atol, np.random.default_rng(0))
+
+
 def as_double(x: Tensor) -> np.ndarray:
     data = x.detach().numpy()
     return data.astype(np.float64) if data.dtype.kind == "f" else data
 
 
-def check_order(f, args, order, level, eps, rtol, atol, rng) -> None:
-    variable = [k for k, x in enumerate(args) if x.raw.dtype.kind == "f"]
+def check_order(f, args, expected, order, level, eps, rtol, atol, rng) -> None:
+    """Compare the gradients of f with those that are expected for given weights of its outputs."""
+    variable = places(args)
     outputs = results(f, args)
     weights = [wrap(np.asarray(rng.standard_normal(out.shape), out.raw.dtype)) for out in outputs]
 
@@ -118,20 +125,37 @@ def check_order(f, args, order, level, eps, rtol, atol, rng) -> None:
             [out for out, _ in pairs],
             leaves,
             [g for _, g in pairs],
-            create_graph=True,
+            create_graph=any(x.requires_grad for x in values),
             allow_unused=True,
         )
         return tuple(zeros(x) if g is None else g for g, x in zip(grads, leaves, strict=True))
 
-    exact = pulled_back(*map(fresh, args), *weights)
-    for k, g in zip(variable, exact, strict=True):
-        compare(f, args, weights, k, g, level, eps, rtol, atol)
-    if order > 1:
-        check_order(pulled_back, [*args, *weights], order - 1, level + 1, eps, rtol, atol, rng)
+    def differences(directions: list[Tensor]) -> list[np.ndarray]:
+        """The gradients of pulled_back, weighted by directions. Second derivatives are symmetric:
+        with respect to args it is how pulled_back changes in these directions, all its elements at
+        once, and with respect to the weights it is how f does."""
+        gradients = along(lambda *xs: pulled_back(*xs, *weights), args, directions, eps)
+        return gradients + along(f, args, directions, eps)
+
+    exact = pulled_back(*(leaf(x) if k in variable else x for k, x in enumerate(args)), *weights)
+    for k, found, numeric in zip(variable, exact, expected(weights), strict=True):
+        compare(as_double(found), numeric, k, level, rtol, atol)
+    if order > level:
+        inputs = [*args, *weights]
+        check_order(pulled_back, inputs, differences, order, level + 1, eps, rtol, atol, rng)
+
+
+def places(args: list[Tensor]) -> list[int]:
+    """Which arguments are differentiated."""
+    return [k for k, x in enumerate(args) if x.raw.dtype.kind == "f"]
 
 
 def fresh(x: Tensor) -> Tensor:
     return wrap(x.raw.copy())
+
+
+def leaf(x: Tensor) -> Tensor:
+    return fresh(x).requires_grad_()
 
 
 def zeros(x: Tensor) -> Tensor:
@@ -145,10 +169,10 @@ def results(f: Callable, args: Sequence[Any]) -> list[Tensor]:
     return [x for x in outs if x.raw.dtype.kind == "f"]
 
 
-def compare(f, args, weights, position, exact, level, eps, rtol, atol) -> None:
-    """Compare one argument's gradient with differences, element by element."""
+def by_elements(f, args, weights, eps) -> list[np.ndarray]:
+    """Central differences of the weighted sum of f's outputs, by each element of its arguments."""
 
-    def value(data: np.ndarray) -> float:
+    def value(position: int, data: np.ndarray) -> float:
         given = [fresh(x) for x in args]
         given[position] = wrap(data)
         outs = results(f, given)
@@ -157,15 +181,41 @@ def compare(f, args, weights, position, exact, level, eps, rtol, atol) -> None:
             for out, w in zip(outs, weights, strict=True)
         )
 
-    start = args[position].raw
-    numeric = np.empty(start.shape)
-    for index in np.ndindex(start.shape):
-        up, down = start.copy(), start.copy()
+    def difference(position: int, index: tuple[int, ...]) -> float:
+        up, down = args[position].raw.copy(), args[position].raw.copy()
         up[index] += eps
         down[index] -= eps
-        numeric[index] = (value(up) - value(down)) / (float(up[index]) - float(down[index]))
-    found = as_double(exact)
-    if found.shape != start.shape or not np.allclose(found, numeric, rtol, atol):
+        step = float(up[index]) - float(down[index])
+        return (value(position, up) - value(position, down)) / step
+
+    shapes = {k: args[k].shape for k in places(args)}
+    return [
+        np.array([difference(k, index) for index in np.ndindex(shape)]).reshape(shape)
+        for k, shape in shapes.items()
+    ]
+
+
+def along(f, args, directions, eps) -> list[np.ndarray]:
+    """Central differences of f's outputs as its arguments move in their directions. They do so one
+    after the other, and no element by more than eps: f may compare them, with others or labels."""
+
+    def moved(position: int, by: np.ndarray) -> list[np.ndarray]:
+        given = [fresh(x) for x in args]
+        start = args[position].raw
+        given[position] = wrap(np.asarray(start + by, start.dtype))
+        return [as_double(out) for out in results(f, given)]
+
+    total = [np.zeros(out.shape) for out in results(f, args)]
+    for k, direction in zip(places(args), directions, strict=True):
+        step = eps / np.abs(direction.raw).max(initial=1)
+        ups, downs = (moved(k, sign * step * direction.raw) for sign in (1, -1))
+        for out, up, down in zip(total, ups, downs, strict=True):
+            out += (up - down) / (2 * step)
+    return total
+
+
+def compare(found: np.ndarray, numeric: np.ndarray, position, level, rtol, atol) -> None:
+    if found.shape != numeric.shape or not np.allclose(found, numeric, rtol, atol):
         raise CheckError(
             f"gradient of order {level} with respect to argument {position} is wrong:\n"
             f"rules say\n{found}\nfinite differences say\n{numeric}"
