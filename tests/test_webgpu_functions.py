@@ -14,6 +14,7 @@ import linalg_cases
 import neural_cases
 import numpy as np
 import pytest
+import swiftshader
 from helpers import default_device
 from records import ADJOINT, TABLE, as_tuple
 from test_functions import AT_KINKS, EXEMPT
@@ -626,13 +627,14 @@ def test_rows_of_all_lengths_around_the_sizes_of_workgroups_are_whole(name: str,
 
 # Large arrays: more workgroups than one dimension of a launch has, and rows for many of them.
 
-MANY = 5_000_011
+LARGE = 1_000_000 if swiftshader.is_chosen() else 10_000_000
+MANY = LARGE // 2 + 11
 
 
 @pytest.fixture(scope="module")
 def large() -> tuple[Array, ad.Tensor]:
-    """Ten million numbers between 0 and 1."""
-    array = np.random.default_rng(1).random(10_000_000, np.float32)
+    """Numbers between 0 and 1."""
+    array = np.random.default_rng(1).random(LARGE, np.float32)
     return array, ad.asarray(array, device="webgpu")
 
 
@@ -641,7 +643,7 @@ ELEMENTS: dict[str, Callable] = {
     "x backwards": lambda x, y: x[::-1] * y,
     "x > y": lambda x, y: x > y,
     "x transposed": lambda x, y: (
-        x[:5_000_000].reshape((2000, 2500)).T - y[:5_000_000].reshape((2500, 2000))
+        x[: LARGE // 2].reshape((2000, -1)).T - y[: LARGE // 2].reshape((-1, 2000))
     ),
     "a row each": lambda x, y: (x[:MANY, None] + y[:MANY, None])[::-1],
 }
@@ -654,6 +656,7 @@ def test_every_element_of_large_arrays_is_computed(name: str, large: tuple) -> N
     np.testing.assert_array_equal(found, ELEMENTS[name](array[:MANY], array[-MANY:]))
 
 
+@swiftshader.one_driver_is_enough
 def test_more_rows_than_one_dimension_of_a_launch_has_workgroups_are_reduced(large: tuple) -> None:
     array, x = large
     shape = (66_000, 40)
@@ -663,17 +666,17 @@ def test_more_rows_than_one_dimension_of_a_launch_has_workgroups_are_reduced(lar
 
 
 PARTS: dict[str, tuple[tuple[int, ...], Any]] = {
-    "all": ((10_000_000,), None),
-    "long rows": ((10, 1_000_000), 1),
-    "long columns": ((1_000_000, 10), 0),
-    "short rows": ((1_000_000, 10), 1),
-    "in the middle": ((100, 1000, 100), 1),
-    "at both ends": ((100, 1000, 100), (0, 2)),
+    "all": ((-1,), None),
+    "long rows": ((10, -1), 1),
+    "long columns": ((-1, 10), 0),
+    "short rows": ((-1, 10), 1),
+    "in the middle": ((100, -1, 100), 1),
+    "at both ends": ((100, -1, 100), (0, 2)),
 }
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_sums_of_ten_million_numbers_are_accurate_to_a_millionth(name: str, large: tuple) -> None:
+def test_sums_of_millions_of_numbers_are_accurate_to_a_millionth(name: str, large: tuple) -> None:
     array, x = large
     shape, axis = PARTS[name]
     expected = array.reshape(shape).sum(axis, dtype=np.float64)
@@ -696,7 +699,7 @@ LONG: dict[str, tuple[Callable, Callable]] = {
     "count": (lambda x: ad.count_nonzero(x > 0.5), lambda x: np.count_nonzero(x > 0.5)),
     "norm": (L.vector_norm, lambda x: np.sqrt(np.sum(x * x))),
     "dot": (lambda x: ad.vecdot(x, x), lambda x: np.sum(x * x)),
-    "part of the whole": (lambda x: ad.softmax(x)[::999_999], lambda x: share(x)[::999_999]),
+    "part of the whole": (lambda x: ad.softmax(x)[::99_999], lambda x: share(x)[::99_999]),
     "cumulative_sum": (lambda x: ad.cumulative_sum(x)[::99_999], lambda x: x.cumsum()[::99_999]),
 }
 
@@ -707,7 +710,7 @@ def share(x: Array) -> Array:
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_one_row_of_ten_million_numbers_is_reduced_accurately(name: str, large: tuple) -> None:
+def test_one_row_of_millions_of_numbers_is_reduced_accurately(name: str, large: tuple) -> None:
     """2e-6: sums are accurate to that, also the part of each element in running sums."""
     array, x = large
     ours, reference = LONG[name]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+import swiftshader
 
 import adjoint as ad
 from adjoint import backends
@@ -14,6 +15,7 @@ from adjoint import backends
 pytestmark = pytest.mark.webgpu
 
 F32 = np.dtype("f4")
+STEPS = 1000 if swiftshader.is_chosen() else 10_000
 
 
 @pytest.fixture
@@ -127,7 +129,7 @@ def test_statistics_of_memory(gpu) -> None:
     assert ad.memory_stats("webgpu")["idle"] == 0
 
 
-def test_nothing_grows_over_ten_thousand_steps(gpu) -> None:
+def test_nothing_grows_over_thousands_of_steps(gpu) -> None:
     w = ad.tensor(np.ones((4, 4), np.float32), device="webgpu", requires_grad=True)
     x = on_gpu(np.ones((2, 4)))
 
@@ -141,7 +143,7 @@ def test_nothing_grows_over_ten_thousand_steps(gpu) -> None:
     for _ in range(20):
         step()
     objects = library_objects()
-    found = changes(gpu, lambda: [step() for _ in range(10_000)])
+    found = changes(gpu, lambda: [step() for _ in range(STEPS)])
     assert (found["pipelines"], found["buffers"]) == (0, 0)
     assert found["bind_groups"] <= 20
     grown = {k: n - objects[k] for k, n in library_objects().items() if n > objects[k] + 25}
