@@ -207,8 +207,8 @@ def along(f, args, directions, eps) -> list[np.ndarray]:
 
     total = [np.zeros(out.shape) for out in results(f, args)]
     for k, direction in zip(places(args), directions, strict=True):
-        step = eps / np.abs(direction.raw).max(initial=1)
-        ups, downs = (moved(k, sign * step * direction.raw) for sign in (1, -1))
+        step = eps / float(np.abs(direction.raw).max(initial=1))
+        ups, downs = (moved(k, by * as_double(direction)) for by in (step, -step))
         for out, up, down in zip(total, ups, downs, strict=True):
             out += (up - down) / (2 * step)
     return total
