@@ -8,6 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
 
+import numpy as np
 import pytest
 import swiftshader as driver
 
@@ -47,6 +48,14 @@ def _freeze() -> None:
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     adjoint.random.seed(0)
+
+
+@pytest.fixture
+def ieee() -> Iterator[None]:
+    """NumPy says nothing of infinities and NaNs: for tests that call kernels by themselves, or that
+    take NumPy's results as they are."""
+    with np.errstate(all="ignore"):
+        yield
 
 
 @pytest.fixture

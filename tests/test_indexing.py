@@ -298,7 +298,6 @@ NOT_INDICES: list[Any] = [
     slice(0.5, None),
     slice("a", None),
     slice(None, None, 0),
-    range(2),
     (0, 1.0),
 ]
 

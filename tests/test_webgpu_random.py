@@ -8,7 +8,7 @@ import pytest
 from adjoint import backends
 from adjoint.backends.cpu import NUMPY
 
-pytestmark = pytest.mark.webgpu
+pytestmark = [pytest.mark.webgpu, pytest.mark.usefixtures("ieee")]
 
 SHAPES = [(), (0,), (3, 0), (1,), (2,), (3,), (511,), (512,), (513,), (7, 5, 3), (100_001,)]
 STATES = {

@@ -8,7 +8,7 @@ import pytest
 from adjoint import backends
 from adjoint.backends.cpu import NUMPY
 
-pytestmark = pytest.mark.webgpu
+pytestmark = [pytest.mark.webgpu, pytest.mark.usefixtures("ieee")]
 
 LAYOUTS = ("plain", "transposed", "backwards", "strided")
 SPECIAL = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 3e38, -3e38]

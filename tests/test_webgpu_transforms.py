@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import swiftshader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_checkpoint import PROGRAMS, gradients_of, plain
@@ -502,7 +503,7 @@ def outcome(arrays: list[np.ndarray], steps: list[Step], device: str) -> list[np
 
 
 quick = settings(
-    max_examples=200,
+    max_examples=50 if swiftshader.is_chosen() else 200,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -13,7 +13,7 @@ import pytest
 from adjoint import backends
 from adjoint.backends.cpu import NUMPY
 
-pytestmark = pytest.mark.webgpu
+pytestmark = [pytest.mark.webgpu, pytest.mark.usefixtures("ieee")]
 
 Ints = tuple[int, ...]
 LAYOUTS = ("transposed", "sliced", "backwards")
