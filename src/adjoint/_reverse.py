@@ -30,7 +30,7 @@ from ._pass import (
 )
 from ._pending import Pending, from_rule, from_sum, made
 from ._pullback import fitted
-from ._silence import compute, is_computing, silence
+from ._silence import compute, computing, is_computing, silence
 from ._tensor import Tensor, wrap
 from ._timing import clock, note, region
 from .primitives.elementwise import add
@@ -311,6 +311,9 @@ def placed(fused: Any, plan: Any, node: Node, g: Any, grads: dict[Node, Any]) ->
     return True
 
 
+add_in_silence = computing(np.add)
+
+
 def add_in_place(grads: dict[Node, Any], node: Node, g: Any) -> Any:
     """A node's raw gradient plus another, in the first's memory if nobody else can see it."""
     former = grads.pop(node)
@@ -322,9 +325,11 @@ def add_in_place(grads: dict[Node, Any], node: Node, g: Any) -> Any:
     if type(g) is not np.ndarray or type(former) is not np.ndarray:
         return add_raw(former, g)
     if former.size < cpu.LEAST:
+        add = np.add if is_computing.get() else add_in_silence
         if former.nbytes > 8192 and former.strides == g.strides and cpu.exclusive(former, 1):
-            return compute(np.add, former, g, former)
-    elif cpu.exclusive(former, 1) and cpu.compute_into(former, "add", g):
+            return add(former, g, former)
+        return as_array(add(former, g))
+    if cpu.exclusive(former, 1) and cpu.compute_into(former, "add", g):
         return former
     return as_array(add_arrays[np.ndarray](former, g))
 

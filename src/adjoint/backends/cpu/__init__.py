@@ -172,7 +172,7 @@ def compute_into(array: np.ndarray, op: str, other: np.ndarray) -> bool:
     function = NUMPY.get(op)
     if not isinstance(function, np.ufunc) or array.strides != other.strides:
         return False
-    if array.size <= dispatch.FEW:
+    if array.size < LEAST:
         try:
             dispatch.alone(function, array, other, array)
             return True

@@ -22,9 +22,8 @@ LEAST_FACTORS = 6000  # of both factors of a matrix product
 
 LEAST_BITS = 1 << 12  # random words
 
-# Up to so many elements NumPy keeps the interpreter's lock, so that threads can share a context.
-FEW = 500
-FEW_FACTORS = 128  # of both factors of a matrix product
+# Small ufuncs take microseconds, so that all threads share a context: it is found sooner than that
+# of a thread. Who finds it taken, by another thread or by a finalizer, gets a RuntimeError.
 alone = silent_context().run
 
 COMPLEX_DTYPES = frozenset({np.dtype(np.complex64), np.dtype(np.complex128)})
@@ -81,26 +80,20 @@ def computed_into(x: Any, name: str, y: Any, **attrs: Any) -> bool:
     return launcher is not None
 
 
-def few_for(function: Callable) -> int:
-    """For how few elements a function is one step, in which no other thread gets a chance."""
-    return FEW if isinstance(function, np.ufunc) else -1
-
-
 def unary(name: str, small: Callable) -> Callable:
     maps: dict[Any, Callable] = {}
-    few, usual = few_for(small), computing(small)
+    is_ufunc, usual = isinstance(small, np.ufunc), computing(small)
     special = computing(COMPLEX[name]) if name in COMPLEX else None
 
     def call(x):
         if special is not None and x.dtype in COMPLEX_DTYPES:
             return special(as_array(x))
-        size = x.size
-        if size <= few:
-            try:
-                return alone(small, x)
-            except RuntimeError:  # a finalizer came between, and computes something too
-                pass
-        if size < LEAST:
+        if x.size < LEAST:
+            if is_ufunc:
+                try:
+                    return alone(small, x)
+                except RuntimeError:
+                    pass
             return usual(x)
         dtype = x.dtype
         if dtype not in maps:
@@ -112,12 +105,12 @@ def unary(name: str, small: Callable) -> Callable:
 
 def binary(name: str, small: Callable) -> Callable:
     maps: dict[Any, Callable] = {}
-    few, usual = few_for(small), computing(small)
+    is_ufunc, usual = isinstance(small, np.ufunc), computing(small)
 
     def call(x, y):
         m, n = x.size, y.size
         if m < LEAST and n < LEAST and (m * n < LEAST or not is_large_together(x, y)):
-            if m <= few and n <= few:
+            if is_ufunc:
                 try:
                     return alone(small, x, y)
                 except RuntimeError:
@@ -191,18 +184,16 @@ def product(large: Callable) -> Callable:
     def call(x, y):
         nonlocal fast
         size = x.size + y.size
-        if size <= FEW_FACTORS:
+        if size < LEAST_FACTORS:
             try:
                 return alone(small, x, y)
             except RuntimeError:
-                pass
-        if size < LEAST_FACTORS:
-            return usual(x, y)
+                return usual(x, y)
         if x.shape[-1] == 1 == y.shape[-2] and x.ndim > 1:  # nothing is summed
             return times(x, y)
         if fast is None:
-            fast = computing(found("fast.matmul", "matmul", large))
-        return fast(x, y)
+            fast = found("fast.matmul", "matmul", large)
+        return fast(x, y) if is_computing.get() else silence.run(fast, x, y)
 
     return call
 
