@@ -304,7 +304,7 @@ def recorded(
     args: tuple,
     kwargs: dict,
 ) -> Traces:
-    """What the function did with the stand-ins."""
+    """Call the function with stand-ins; return its steps, results, writes and random streams."""
     wholes = [None if x is None else stand_in(recording, x) for x in stacks]
     given = [e.leaf if w is None else example(w) for e, w in zip(entries, wholes, strict=True)]
     values = {one.raw: x for one, x in zip(given, stacks, strict=True) if x is not None}

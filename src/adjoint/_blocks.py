@@ -27,7 +27,7 @@ class Leave(_IOBase):
 
 
 class Ends(threading.local):
-    """What a thread is to call at the ends of the blocks that it is in, the innermost last."""
+    """Functions to call at the ends of the blocks that a thread is in, the innermost last."""
 
     def __init__(self) -> None:
         self.stack: list[Callable[[], Any]] = []
@@ -55,7 +55,8 @@ class Block:
 
 
 def all_of(calls: list[tuple]) -> Callable[[], Any]:
-    """What makes all calls (a function and its arguments each) that are in a list by then."""
+    """A function that makes all calls in a list, each a function and its arguments; calls may be
+    appended until then."""
     return partial(deque, starmap(call, calls), 0)
 
 

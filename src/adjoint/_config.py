@@ -1,4 +1,4 @@
-"""What a program may choose about how adjoint works, `ad.config`. Imports nothing that reads it."""
+"""Options of a program, `ad.config`. Imports nothing that reads them."""
 
 import os
 from collections.abc import Callable

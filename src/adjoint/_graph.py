@@ -430,7 +430,7 @@ def traced(
 
 
 def as_result(recording: Trace, x: Tensor) -> Result:
-    """What stands for a tensor that outlives the trace."""
+    """The Result that stands for a tensor that outlives the trace."""
     value, attached = recording.lift(x), recording.attached(x)
     extra = x.node and x.node.extra
     retains = bool(extra and extra.retains and extra.retains() is x)

@@ -77,7 +77,7 @@ class Shared(Block):
 
 
 def restored_logs(*more: tuple) -> Callable[[], Any]:
-    """What lets this thread note where it does now, when it is called; then come more calls."""
+    """A function that gives this thread the logs that it has now, and then makes more calls."""
     logs, word = (setattr, mode, "logs", mode.logs), (setattr, mode, "word", mode.word)
     return all_of([logs, word, *more])
 

@@ -54,7 +54,7 @@ class Traced:
 class Step(NamedTuple):
     """One recorded op: its inputs are Traced arrays, Python scalars or None.
 
-    `attached` says of each input whether gradients flow on from it, out of the traced function.
+    `attached`: for each input, whether it has a gradient outside of the traced function.
     """
 
     op: Op

@@ -11,9 +11,8 @@ FULL = 2  # generation
 
 
 class Collections:
-    """What notes full collections, in threads that note in a log: they would be taken for time of
-    the op in which they begin. Those of young objects take no time to speak of, and would be in
-    every table."""
+    """Notes full garbage collections in a log, which would count as time of the op in which they
+    begin. Collections of young objects take hardly any time, and would be in every table."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
