@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import needs_kernels
 from records import ADJOINT, TABLE, Record, as_tuple
 
 import adjoint as ad
@@ -150,10 +151,19 @@ def test_an_alias_does_not_make_the_tensors_memory_shared() -> None:
     name[0] = 7
     part[3] = 8
     name.fill_(4)
+    assert p.raw.ctypes.data == address
+    assert p.tolist() == [4] * 50_000
+
+
+@needs_kernels
+def test_optimizers_overwrite_a_tensor_that_has_an_alias() -> None:
+    p = ad.tensor(np.ones(50_000, "f4"), requires_grad=True)
+    name, part = p.data, p.data[10:]
+    address = p.raw.ctypes.data
     (p * 1).sum().backward()
     ad.optim.SGD([p], lr=0.5).step()
     assert p.raw.ctypes.data == address
-    assert p.tolist() == [3.5] * 50_000
+    assert name.tolist() == [0.5] * 50_000 and part.tolist() == name.tolist()[10:]
 
 
 # Assigning to data.
