@@ -6,7 +6,7 @@ import os
 import signal
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -27,20 +27,10 @@ def pytest_configure() -> None:
         os.environ["ADJOINT_CACHE_DIR"] = tempfile.mkdtemp(prefix="adjoint-kernels-")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Collect tests without looking for garbage among them."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.enable()
-
-
 @pytest.fixture(autouse=True, scope="module")
 def _freeze() -> None:
-    """Have collections of garbage visit only what a file of tests makes. All tests are a million
-    objects, which take a third of a second each time, in tests of memory as long as the rest."""
+    """Have collections of garbage visit only what a file of tests makes: libraries and tests are a
+    million objects, which take a third of a second each time."""
     gc.collect()
     gc.freeze()
 
@@ -72,11 +62,6 @@ def ctrl_c() -> Iterator[None]:
 @functools.cache
 def why_no_gpu() -> str | None:
     return next(device.why_not for device in devices() if device.name == "webgpu")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have tests that take minutes come first: at the end, one processor would wait for another."""
-    items.sort(key=lambda item: "swiftshader" not in getattr(item, "fixturenames", ()))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

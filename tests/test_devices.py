@@ -398,7 +398,7 @@ def test_gpu_tests_are_skipped_without_a_gpu_but_in_ci_they_fail(
     ci: str, code: int, outcome: str
 ) -> None:
     test = f"{__file__}::test_webgpu_is_the_device_that_is_opened"
-    plain = ("-p", "no:cacheprovider", "-p", "no:xdist", "-rsE")
+    plain = ("-p", "no:cacheprovider", "-rsE")
     done = run("-m", "pytest", test, *plain, **NO_DRIVER, CI=ci)
     assert done.returncode == code, done.stdout
     assert outcome in done.stdout and "apt install mesa-vulkan-drivers" in done.stdout
