@@ -1,7 +1,7 @@
 """Processes of pytest that share the tests: `pytest -p shared_run --claims=FOLDER`, twice or more.
 
-Each takes a file that no other has taken, collects it and runs it, until all are taken. So no process
-collects what another one runs, nothing is sent between them, and tests of a file stay together.
+Each takes a file that no other has taken, collects it and runs it, until all are taken. So no
+process collects what another one runs, nothing is sent between them, and a file stays together.
 """
 
 from pathlib import Path
