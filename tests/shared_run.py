@@ -4,6 +4,7 @@ Each takes a file that no other has taken, collects it and runs it, until all ar
 process collects what another one runs, nothing is sent between them, and a file stays together.
 """
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def run(session: pytest.Session, items: list[pytest.Item]) -> None:
     hook = session.config.hook
     hook.pytest_collection_modifyitems(session=session, config=session.config, items=items)
     session.testscollected += len(items)
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    for item, following in pairwise([*items, None]):
         hook.pytest_runtest_protocol(item=item, nextitem=following)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
