@@ -41,6 +41,12 @@ def _seed() -> None:
 
 
 @pytest.fixture
+def no_garbage() -> None:
+    """Nothing of earlier tests is left that could be released while memory is counted."""
+    gc.collect()
+
+
+@pytest.fixture
 def ieee() -> Iterator[None]:
     """NumPy says nothing of infinities and NaNs: for tests that call kernels by themselves, or that
     take NumPy's results as they are."""

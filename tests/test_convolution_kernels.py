@@ -233,7 +233,7 @@ def test_broadcast_arrays(kind: str, same: tuple[int, ...], name: str) -> None:
 @pytest.mark.parametrize(
     "kind", ["rows that end inside a vector", "rows shorter than a vector", "stride"]
 )
-def test_infinity_stays_with_the_taps_that_meet_it(kind: str) -> None:
+def test_infinity_stays_with_the_taps_that_meet_it(kind: str, ieee: None) -> None:
     case_ = CASES[kind]
     arrays = drawn(case_, np.float32)
     arrays["x"][0, 0, 0, 0] = arrays["x"][-1, -1, -1, -1] = np.inf

@@ -305,7 +305,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_memory_does_not_grow_over_ten_thousand_training_steps() -> None:
+def test_memory_does_not_grow_over_ten_thousand_training_steps(no_garbage: None) -> None:
     rng = np.random.default_rng(0)
     x, y = (ad.tensor(rng.standard_normal((16, 1024), F4)) for _ in range(2))
     w = ad.tensor(rng.standard_normal((16, 16), F4), requires_grad=True)
@@ -601,7 +601,7 @@ def test_large_arrays_are_pooled_and_small_ones_are_not(function: Callable) -> N
     assert get_handler_name(small) == "default_allocator"
 
 
-def test_statistics_and_the_cache_are_in_the_users_hands() -> None:
+def test_statistics_and_the_cache_are_in_the_users_hands(no_garbage: None) -> None:
     limit = ad.memory_stats()["limit"]
     assert limit > 0
     ad.empty_cache()

@@ -306,7 +306,7 @@ def test_backward_in_several_threads_loses_nothing() -> None:
     np.testing.assert_array_equal(values(x.grad), np.full(3, 10 * (1 + 2 + 3 + 4)))
 
 
-def test_a_long_chain_is_built_run_and_released() -> None:
+def test_a_long_chain_is_built_run_and_released(no_garbage: None) -> None:
     x = leaf("webgpu", [0.5, 1.0])
     in_use = []
     for length in (10, 5000):
@@ -460,7 +460,9 @@ def test_a_training_step_reads_nothing_back(network: Training) -> None:
 
 @each_network
 @pytest.mark.parametrize("keep", [False, True], ids=["loss dropped", "loss kept"])
-def test_training_steps_prepare_nothing_after_the_first_ones(network: Training, keep: bool) -> None:
+def test_training_steps_prepare_nothing_after_the_first_ones(
+    network: Training, keep: bool, no_garbage: None
+) -> None:
     """Which buffers a step gets depends on what is free: gradients of the step before, and its
     loss, aren't. So it takes a few steps until they come round."""
     training, seen, in_use, loss = steps(network, "webgpu"), [], [], None

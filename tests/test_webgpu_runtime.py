@@ -116,7 +116,7 @@ def test_memory_that_is_used_again_keeps_what_was_recorded_before_apart() -> Non
         np.testing.assert_array_equal(result.numpy(), np.full(1000, k + 1))
 
 
-def test_statistics_of_memory(gpu) -> None:
+def test_statistics_of_memory(gpu, no_garbage: None) -> None:
     ad.empty_cache("webgpu")
     before = ad.memory_stats("webgpu")
     x = on_gpu(np.ones(1000))

@@ -235,7 +235,7 @@ def test_dropout_in_a_checkpoint_replays_and_leaves_the_stream_alone() -> None:
     assert found[2] == words
 
 
-def test_a_sequence_of_checkpoints_keeps_less_memory_on_the_device() -> None:
+def test_a_sequence_of_checkpoints_keeps_less_memory_on_the_device(no_garbage: None) -> None:
     pool = ad.backends.backend("webgpu").gpu.pool  # type: ignore[attr-defined]
     weights = [leaf("webgpu", 0.1 * numbers(64, 64, seed=k)) for k in range(16)]
     layers = [lambda h, w=w: ad.tanh(h @ w) for w in weights]
