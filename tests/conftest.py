@@ -13,8 +13,8 @@ import pytest
 import swiftshader as driver
 
 import adjoint
-from adjoint._devices import devices
 from adjoint.backends.cpu.jit import cache, trust
+from adjoint.backends.devices import devices
 
 PEERS = {"torch": "PyTorch", "jax": "JAX"}
 

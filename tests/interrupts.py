@@ -1,6 +1,7 @@
 """Ctrl-C at every moment at which it can come, one after the other."""
 
 import dis
+import os
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -57,7 +58,7 @@ def interrupted(
     returns how often that was."""
     former, n = sys.gettrace(), 1
     while True:
-        interrupt = Interrupt(n, lambda name: name.endswith(files))
+        interrupt = Interrupt(n, lambda name: name.replace(os.sep, "/").endswith(files))
         try:
             sys.settrace(interrupt)
             run()

@@ -12,7 +12,8 @@ import pytest
 
 import adjoint as ad
 import adjoint.nn.functional as F
-from adjoint._modes import mode
+from adjoint._foundation.modes import mode
+from adjoint._foundation.trees import map_tree
 from adjoint.testing import check_grads
 
 RNG = np.random.default_rng(0)
@@ -35,7 +36,7 @@ def gradients_of(run: Callable, program: Callable, tensors: list[ad.Tensor]) -> 
 
 def tensors_in(tree: Any) -> list[ad.Tensor]:
     found = []
-    ad._tree.map_tree(lambda x: isinstance(x, ad.Tensor) and found.append(x), tree)
+    map_tree(lambda x: isinstance(x, ad.Tensor) and found.append(x), tree)
     return found
 
 
@@ -123,7 +124,7 @@ def differentiates(x: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
 def test_gradients_are_those_without_checkpoints(
     program: Callable, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("adjoint._parallel.SMALL", 0)
+    monkeypatch.setattr("adjoint._engine.parallel.SMALL", 0)
     monkeypatch.setattr("adjoint.autograd.Default.workers", workers)
     tensors = [leaf(3, 3) for _ in range(3)]
     expected = gradients_of(plain, program, tensors)
@@ -283,7 +284,7 @@ def test_autograd_grad_touches_no_grad_and_runs_only_what_leads_to_its_inputs() 
 def test_outputs_that_don_t_lead_to_what_is_asked_for_get_nothing(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("adjoint._parallel.SMALL", 0)
+    monkeypatch.setattr("adjoint._engine.parallel.SMALL", 0)
     x, w = leaf(2), leaf(2)
     w.register_hook(lambda g: pytest.fail("w isn't asked for"))
     one, other = ad.checkpoint(lambda x: (x * 2, ad.sin(ad.exp(w))), x)
@@ -305,8 +306,8 @@ def test_an_intermediate_in_front_of_a_checkpoint_has_its_gradient() -> None:
 def test_an_output_on_which_another_depends_has_its_whole_gradient(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("adjoint._parallel.SMALL", 0)
-    monkeypatch.setattr("adjoint._reverse.Default.workers", workers)
+    monkeypatch.setattr("adjoint._engine.parallel.SMALL", 0)
+    monkeypatch.setattr("adjoint._engine.serial.Default.workers", workers)
 
     def function(x: ad.Tensor) -> tuple:
         one = x * 1
@@ -623,7 +624,7 @@ def test_an_exception_in_the_function_restores_everything() -> None:
 def test_leaves_that_were_complete_keep_their_gradient(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("adjoint._parallel.SMALL", 0)
+    monkeypatch.setattr("adjoint._engine.parallel.SMALL", 0)
     early, late = leaf(2), leaf(2)
 
     def raises(x: ad.Tensor) -> ad.Tensor:

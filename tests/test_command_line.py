@@ -21,7 +21,7 @@ from adjoint import __main__ as command_line
 from adjoint._commands import COMMANDS, bench, workloads
 from adjoint._commands.arguments import UsageError, positive, whole_number
 from adjoint._commands.times import on_a_clock
-from adjoint._show import show_seconds
+from adjoint._foundation.formatting import show_seconds
 
 ROOT = Path(__file__).parents[1]
 NAMES = [command.NAME for command in COMMANDS]

@@ -15,8 +15,9 @@ import swiftshader as driver
 import adjoint as ad
 from adjoint import backends
 from adjoint.__main__ import main
-from adjoint._config import Config
-from adjoint._devices import DeviceInfo, devices
+from adjoint._foundation import dtypes
+from adjoint._foundation.config import Config
+from adjoint.backends.devices import DeviceInfo, devices
 from adjoint.backends.webgpu import adapters
 
 # Processes of their own, with another environment or other modules.
@@ -116,7 +117,7 @@ def names() -> dict[str, str]:
 def test_the_cpu_comes_first_and_can_everything() -> None:
     cpu = devices()[0]
     assert (cpu.name, cpu.kind, cpu.usable, cpu.why_not) == ("cpu", "CPU", True, None)
-    assert cpu.dtypes == tuple(dtype.name for dtype in ad._dtypes.ALL)
+    assert cpu.dtypes == tuple(dtype.name for dtype in dtypes.ALL)
     assert cpu.limits == {"cores": os.cpu_count(), "threads": ad.get_num_threads()}
     assert cpu.adapter and "NumPy" in cpu.driver
 
@@ -130,7 +131,7 @@ def test_the_cpu_comes_first_and_can_everything() -> None:
     ids=["switched off", "not installed"],
 )
 def test_the_cpu_tells_why_there_are_no_kernels(before: str, jit: str, driver: str) -> None:
-    code = before + "from adjoint._devices import cpu; print(cpu().backend, cpu().driver)"
+    code = before + "from adjoint.backends.devices import cpu; print(cpu().backend, cpu().driver)"
     out = printed("-c", code, ADJOINT_JIT=jit)
     assert out.startswith("NumPy NumPy ") and driver in out
 
@@ -248,13 +249,14 @@ def test_webgpu_is_the_device_that_is_opened() -> None:
     gpu: Any = backends.backend("webgpu")
     assert listed.usable and gpu.DEVICE == "webgpu"
     assert listed.adapter == gpu.gpu.adapter.info["device"]
-    assert {ad._dtypes.BY_NAME[name].dtype for name in listed.dtypes} == set(gpu.gpu.dtypes)
+    assert {dtypes.BY_NAME[name].dtype for name in listed.dtypes} == set(gpu.gpu.dtypes)
 
 
 @pytest.mark.webgpu
 def test_looking_opens_nothing_and_leaves_the_environment_alone() -> None:
     code = (
-        "import os; before = dict(os.environ); from adjoint._devices import devices; devices(); "
+        "import os; before = dict(os.environ); "
+        "from adjoint.backends.devices import devices; devices(); "
         "from adjoint.backends.webgpu import OPEN; print(OPEN, dict(os.environ) == before)"
     )
     assert printed("-c", code) == "{} True\n"
@@ -344,7 +346,7 @@ import sys
 sys.modules["wgpu"] = None
 import adjoint as ad
 from adjoint import backends
-from adjoint._devices import devices
+from adjoint.backends.devices import devices
 print((ad.ones(3) + 1).sum())
 for device in "webgpu", "webgpu:1":
     try:
@@ -462,7 +464,7 @@ def test_the_environment_says_how_options_start(fresh: Config, monkeypatch) -> N
 
 def test_a_wrong_word_in_the_environment_is_told_at_first_use() -> None:
     code = (
-        "import adjoint as ad; from adjoint._config import config; ad.ones(2)\n"
+        "import adjoint as ad; from adjoint._foundation.config import config; ad.ones(2)\n"
         "try: config.host_ops\n"
         "except ad.ArgumentError as error: print(error)\n"
         "config.host_ops = 'allow'; print(config)"

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint import _errors, backends, nn
-from adjoint._modes import mode
+from adjoint import backends, nn
+from adjoint._foundation import errors
+from adjoint._foundation.modes import mode
 from adjoint.functions import hints
 from adjoint.functions._arguments import KeywordError
 from adjoint.nn import functional as F
@@ -809,7 +810,7 @@ def test_numbers_belong_to_every_device(fake, name):
 
 # The classes.
 
-CLASSES = [x for x in vars(_errors).values() if isinstance(x, type) and x is not AdjointError]
+CLASSES = [x for x in vars(errors).values() if isinstance(x, type) and x is not AdjointError]
 
 
 @pytest.mark.parametrize("cls", CLASSES)

@@ -11,7 +11,7 @@ from helpers import close, derivative, leaf, values
 from records import ADJOINT, NUMPY, TABLE, Array, Methods, Record, Torch, as_tuple
 
 import adjoint as ad
-from adjoint._dtypes import ALL
+from adjoint._foundation.dtypes import ALL
 from adjoint.functions.methods import IN_PLACE
 
 RECORDS = {record.name for record in TABLE}

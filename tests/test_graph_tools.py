@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint._graphs.kept import arrays_in
-from adjoint._graphs.layout import Box, Layout, apart, ports
-from adjoint._graphs.svg import LONGEST_LINE
-from adjoint._show import show_bytes
+from adjoint._foundation.formatting import show_bytes
+from adjoint._inspect.kept import arrays_in
+from adjoint._inspect.layout import Box, Layout, apart, ports
+from adjoint._inspect.svg import LONGEST_LINE
 from adjoint.primitives.reductions import moments
 
 

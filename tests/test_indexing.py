@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from records import NUMPY, Array
 
 import adjoint as ad
-from adjoint._dtypes import ALL
+from adjoint._foundation.dtypes import ALL
 
 some = settings(max_examples=300, deadline=None, derandomize=True)
 fewer = settings(some, max_examples=150)

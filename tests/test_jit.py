@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint._threads import MOST
+from adjoint._foundation.thread_limits import MOST
 from adjoint.backends.cpu import jit
 from adjoint.backends.cpu.jit import cache, compiler, threads, trust
 

@@ -12,8 +12,8 @@ from kernel_cases import LARGE, as_list, as_tuple, check_same, normal
 from samples import OPS, TABLE, Sample
 
 import adjoint as ad
-from adjoint import _pending, _reverse
-from adjoint._pending import from_rule, from_sum
+from adjoint._engine import lazy_gradients, serial
+from adjoint._engine.lazy_gradients import from_rule, from_sum
 from adjoint.backends.cpu.fast import maps
 
 pytestmark = needs_kernels
@@ -231,7 +231,7 @@ def test_rules_together_give_what_they_give_one_by_one(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, together = (gradients_of(name, dtype) for _ in range(2))
-    monkeypatch.setattr(_reverse, "postponed", lambda *_: False)
+    monkeypatch.setattr(serial, "postponed", lambda *_: False)
     separate = gradients_of(name, dtype)
     check_same(first, separate)  # of steps that are met for the first time
     check_same(together, separate)
@@ -296,7 +296,7 @@ def test_a_backward_pass_of_elementwise_rules_is_one_launch(
 
 
 def test_chains_that_are_met_once_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_pending, "launchers", {})
+    monkeypatch.setattr(lazy_gradients, "launchers", {})
     functions = (ad.sin, ad.cos, ad.tanh, ad.exp)
     x = ad.tensor(np.linspace(-1, 1, 20000, dtype="f"), requires_grad=True)
     for chain in itertools.permutations(functions):
@@ -304,7 +304,7 @@ def test_chains_that_are_met_once_are_not_compiled(monkeypatch: pytest.MonkeyPat
         for function in chain:
             y = function(y)
         y.sum().backward()
-    made = [launcher for launcher in _pending.launchers.values() if launcher is not None]
+    made = [launcher for launcher in lazy_gradients.launchers.values() if launcher is not None]
     assert len(made) <= len(functions) + 1  # one for each rule, and a sum
 
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adjoint as ad
-from adjoint._node import needing_graph
+from adjoint._core.node import needing_graph
 
 L = ad.linalg
 Array = np.ndarray

@@ -10,8 +10,8 @@ import pytest
 from interrupts import interrupted
 
 import adjoint as ad
-from adjoint._blocks import ends
-from adjoint._modes import ANOMALY, GRAD, mode
+from adjoint._foundation.blocks import ends
+from adjoint._foundation.modes import ANOMALY, GRAD, mode
 
 SWITCHES = [ad.no_grad, ad.enable_grad, ad.detect_anomaly]
 switches = pytest.mark.parametrize("switch", SWITCHES)
@@ -323,14 +323,14 @@ def configured():
 # What is run, in how large steps from moment to moment, and the files in which it is interrupted.
 INTERRUPTED = {
     nested_switches: (1, ()),
-    decorated: (1, ("_stepwise.py",)),
-    traced_step: (7, ("_graph.py",)),
-    mapped: (23, ("_batch.py", "_partial.py", "_generator.py")),
-    checkpointed: (5, ("_checkpoint.py", "_replay.py")),
-    profiled: (5, ("session.py", "_timing.py")),
-    differentiated: (1, ("_pass.py", "_reverse.py")),
+    decorated: (1, ("_foundation/stepwise.py",)),
+    traced_step: (7, ("_trace/graph.py",)),
+    mapped: (23, ("_transforms/vmap.py", "_trace/partial.py", "random/_generator.py")),
+    checkpointed: (5, ("_transforms/checkpoint.py", "_core/random_state.py")),
+    profiled: (5, ("_profile/session.py", "_foundation/spans.py")),
+    differentiated: (1, ("_engine/visit.py", "_engine/serial.py")),
     called_with_others: (1, ("functional_call.py",)),
-    configured: (1, ("_config.py",)),
+    configured: (1, ("_foundation/config.py",)),
 }
 
 
@@ -351,7 +351,7 @@ def test_all_is_as_before_after_an_interrupt_at_any_moment(run):
         assert state() == before
         assert not ad.random.default._turn.locked()
 
-    files = ("_modes.py", "_blocks.py", "contextlib.py", *files)
+    files = ("_foundation/modes.py", "_foundation/blocks.py", "contextlib.py", *files)
     assert interrupted(run, check, files, step) > 3
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint._silence import compute, is_computing
+from adjoint._foundation.silence import compute, is_computing
 
 LARGE = 1 << 15  # elements that kernels are used for
 

@@ -6,7 +6,7 @@ from helpers import values
 from samples import OPS, TABLE, Sample
 
 import adjoint as ad
-from adjoint._tensor import wrap
+from adjoint._core.tensor import wrap
 
 every = pytest.mark.parametrize("sample", TABLE, ids=lambda s: s.id)
 differentiable = pytest.mark.parametrize(

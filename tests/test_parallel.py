@@ -17,14 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import adjoint as ad
-from adjoint import _parallel
+from adjoint._engine import parallel
 
 WORKERS = (2, 4, 8)
 
 
 @pytest.fixture(autouse=True)
 def no_graph_is_small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(_parallel, "SMALL", 0)
+    monkeypatch.setattr(parallel, "SMALL", 0)
     yield
     alive = [t for t in threading.enumerate() if t.name.startswith("adjoint")]
     assert len(alive) < max(WORKERS), "threads are used again, not left behind"
@@ -123,9 +123,9 @@ def test_a_thread_may_come_to_a_node_that_another_has_already_run(
 ) -> None:
     x = ad.tensor([1.0, 2.0], dtype=ad.float64, requires_grad=True)
     late: list[bool] = []
-    add_up = _parallel.Work.add_up
+    add_up = parallel.Work.add_up
 
-    def held_up(work: _parallel.Work, node: object) -> bool:
+    def held_up(work: parallel.Work, node: object) -> bool:
         if node is x.node and not late:  # this thread has said that its node is done, no more
             late.append(True)
             end = time.monotonic() + 30
@@ -134,7 +134,7 @@ def test_a_thread_may_come_to_a_node_that_another_has_already_run(
             late.append(node not in work.inboxes)
         return add_up(work, node)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_parallel.Work, "add_up", held_up)
+    monkeypatch.setattr(parallel.Work, "add_up", held_up)
     found = ad.gradients((ad.sin(x) + ad.cos(x)).sum(), workers=2)
     assert late == [True, True]
     np.testing.assert_allclose(found[x].numpy(), np.cos([1.0, 2.0]) - np.sin([1.0, 2.0]))
@@ -158,7 +158,7 @@ def test_backward_and_grad_give_the_serial_result_too(workers: int) -> None:
 def test_the_default_holds_for_all_and_is_overruled(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(
-        _parallel, "propagate", lambda seeds, run, workers: asked.append(workers) or False
+        parallel, "propagate", lambda seeds, run, workers: asked.append(workers) or False
     )
     x = ad.tensor(2.0, requires_grad=True)
     ad.set_default_workers(3)
@@ -192,7 +192,7 @@ def test_workers_is_a_positive_integer(workers: object) -> None:
 
 @pytest.mark.parametrize("options", [{"create_graph": True}, {}], ids=["recorded", "traced"])
 def test_recorded_gradients_and_traces_are_serial(options: dict, monkeypatch) -> None:
-    monkeypatch.setattr(_parallel, "propagate", lambda *args: pytest.fail("not serial"))
+    monkeypatch.setattr(parallel, "propagate", lambda *args: pytest.fail("not serial"))
     x = ad.tensor([1.0, 2.0], requires_grad=True)
     if options:
         ad.gradients((x * x).sum(), workers=4, **options)
@@ -201,8 +201,8 @@ def test_recorded_gradients_and_traces_are_serial(options: dict, monkeypatch) ->
 
 
 def test_small_graphs_are_serial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_parallel, "SMALL", 1 << 18)
-    monkeypatch.setattr(_parallel, "Work", lambda *args: pytest.fail("not serial"))
+    monkeypatch.setattr(parallel, "SMALL", 1 << 18)
+    monkeypatch.setattr(parallel, "Work", lambda *args: pytest.fail("not serial"))
     x = ad.tensor([1.0, 2.0], requires_grad=True)
     (x * x).sum().backward(workers=8)
     assert x.grad is not None and x.grad.tolist() == [2.0, 4.0]
@@ -213,7 +213,7 @@ def test_a_blas_with_threads_of_its_own_is_asked_for_one_thing_at_a_time(
 ) -> None:
     busy, most, meeting = [0], [0], [iter(range(0))]
     meet = threading.Barrier(2, timeout=30)
-    kernel = _parallel.cpu.KERNELS["matmul"]
+    kernel = parallel.cpu.KERNELS["matmul"]
 
     def counted(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         busy[0] += 1
@@ -234,7 +234,7 @@ def test_a_blas_with_threads_of_its_own_is_asked_for_one_thing_at_a_time(
     )
     x = ad.tensor(np.eye(4), requires_grad=True)
     for threads, at_once in ((2, 1), (1, 2)):
-        monkeypatch.setattr(_parallel.cpu, "blas_threads", lambda n=threads: n)
+        monkeypatch.setattr(parallel.cpu, "blas_threads", lambda n=threads: n)
         loss = sum(product(ad.sin(x), ad.cos(x)).sum() for _ in range(8))
         most[0], meeting[0] = 0, iter(range(2 * (at_once - 1)))
         loss.backward(workers=4)  # type: ignore[union-attr]
@@ -396,10 +396,10 @@ def test_contributions_are_added_as_they_arrive(uses: int) -> None:
 
 
 def test_no_more_threads_than_nodes() -> None:
-    before = len(_parallel.pool.threads)
+    before = len(parallel.pool.threads)
     x = ad.tensor(np.ones(4), requires_grad=True)
     (x * x).sum().backward(workers=200)
-    assert len(_parallel.pool.threads) <= max(before, 3)
+    assert len(parallel.pool.threads) <= max(before, 3)
 
 
 def test_grad_mode_in_hooks_is_that_of_the_serial_engine() -> None:
@@ -456,8 +456,8 @@ def test_a_forked_child_starts_threads_of_its_own() -> None:
 import os, sys, warnings
 warnings.simplefilter("ignore")
 import numpy as np, adjoint as ad
-from adjoint import _parallel
-_parallel.SMALL = 0
+from adjoint._engine import parallel
+parallel.SMALL = 0
 def run():
     x = ad.tensor(np.ones(4), requires_grad=True)
     sum(ad.sin(x * k) for k in range(8)).sum().backward(workers=4)

@@ -16,11 +16,12 @@ import pytest
 from helpers import leaf, needs_kernels, values
 
 import adjoint as ad
-from adjoint import _parallel, _pass, _reverse, _timing
-from adjoint._modes import GRAD, PROFILE, mode
+from adjoint._engine import parallel, serial, visit
+from adjoint._foundation import spans
+from adjoint._foundation.modes import GRAD, PROFILE, mode
+from adjoint._foundation.spans import Span
 from adjoint._profile.garbage import Collections
 from adjoint._profile.rows import Row, busy, placed, regions, rows
-from adjoint._timing import Span
 
 OPS = ("forward", "backward", "recompute", "step", "wait")
 LARGE = (256, 256)  # elements enough for kernels and for rules that are put together
@@ -282,7 +283,7 @@ def test_without_a_profile_nothing_is_noted(monkeypatch: pytest.MonkeyPatch) -> 
     def fail(*args: Any) -> None:
         raise AssertionError("noted")
 
-    for module in (_timing, _pass, _reverse, _parallel):
+    for module in (spans, visit, serial, parallel):
         monkeypatch.setattr(module, "note", fail)
     network()
     network(workers=2)

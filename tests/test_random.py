@@ -16,8 +16,8 @@ import pytest
 from helpers import leaf
 
 import adjoint as ad
-from adjoint._modes import mode
-from adjoint._tensor import wrap
+from adjoint._core.tensor import wrap
+from adjoint._foundation.modes import mode
 from adjoint.backends.cpu import gamma as gamma_kernel
 from adjoint.backends.cpu import threefry
 from adjoint.random import FUNCTIONS, Generator, _choice, _truncated

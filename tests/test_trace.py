@@ -6,8 +6,8 @@ from samples import OPS, TABLE, Sample
 from test_ops import as_tuple, floats, random_like, tensors
 
 import adjoint as ad
-from adjoint._modes import mode
-from adjoint._tensor import wrap
+from adjoint._core.tensor import wrap
+from adjoint._foundation.modes import mode
 
 F = ad.nn.functional
 STATIC = [s for s in TABLE if not OPS[s.op].dynamic_shape]

@@ -6,8 +6,8 @@ from samples import OPS, TABLE, Sample
 from test_ops import as_tuple, floats, random_like, tensors
 
 import adjoint as ad
-from adjoint._lookahead import reachable
-from adjoint._modes import mode
+from adjoint._engine.graph_walks import reachable
+from adjoint._foundation.modes import mode
 
 F = ad.nn.functional
 w = ad.tensor([0.5, -1.0, 2.0], requires_grad=True)

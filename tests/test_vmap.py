@@ -14,7 +14,7 @@ from samples import OPS, TABLE, Sample
 from test_ops import as_tuple, floats
 
 import adjoint as ad
-from adjoint._modes import mode
+from adjoint._foundation.modes import mode
 
 F = ad.nn.functional
 SIZE = 3

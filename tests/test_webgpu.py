@@ -17,6 +17,7 @@ from test_semantics import ALIASES, CHANGES, in_threads
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import backends
+from adjoint._foundation.dtypes import as_numpy
 
 pytestmark = pytest.mark.webgpu
 
@@ -282,7 +283,7 @@ def test_an_index_on_the_device_that_is_out_of_range_is_found_at_the_next_read(
 
 
 def test_workers_do_not_change_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adjoint._parallel.SMALL", 0)
+    monkeypatch.setattr("adjoint._engine.parallel.SMALL", 0)
 
     def grads(workers: int) -> list[np.ndarray]:
         tensors = leaves("webgpu")
@@ -998,7 +999,7 @@ def test_moving_to_where_it_is_moves_nothing() -> None:
 
 @pytest.mark.parametrize("dtype", [ad.float32, ad.int32, ad.uint32, ad.bool], ids=str)
 def test_every_dtype_of_the_device_moves_there_and_back(dtype: Any) -> None:
-    array = np.array([[0, 1, 2], [3, 2**31 - 1, 5]]).astype(ad._dtypes.as_numpy(dtype))
+    array = np.array([[0, 1, 2], [3, 2**31 - 1, 5]]).astype(as_numpy(dtype))
     x = ad.asarray(array, device="webgpu")
     assert x.dtype is dtype
     np.testing.assert_array_equal(x.numpy(), array, strict=True)

@@ -13,7 +13,7 @@ from helpers import default_device
 from samples import OPS, TABLE, Sample
 
 import adjoint as ad
-from adjoint import _pending, _reverse
+from adjoint._engine import lazy_gradients, serial
 from adjoint.kernels.language import F32, Kernel, Value, element, fma, select, sqrt
 from adjoint.kernels.wgsl import Layout, render
 
@@ -67,7 +67,7 @@ def check_ways(
     function: Function, inputs: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compare the first pass of a process with later ones, and with other ways to the same."""
-    monkeypatch.setattr(_pending, "launchers", {})
+    monkeypatch.setattr(lazy_gradients, "launchers", {})
     first = gradients(function, inputs)
     assert any(g is not None for g in first)
     found = {
@@ -77,7 +77,7 @@ def check_ways(
         "watched": gradients(function, inputs, hook=watched),
         "op by op": gradients(function, inputs, recorded),
     }
-    monkeypatch.setattr(_reverse, "postponed", lambda *_: False)
+    monkeypatch.setattr(serial, "postponed", lambda *_: False)
     found["one by one"] = gradients(function, inputs)
     for way, grads in found.items():
         for g, expected in zip(grads, first, strict=True):

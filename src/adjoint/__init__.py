@@ -1,201 +1,104 @@
 """adjoint: tensors with reverse-mode automatic differentiation of every order."""
 
-# ruff: noqa: F401
+# ruff: noqa: F401, F403
 import builtins as _builtins
 import importlib as _importlib
 import math as _math
+import sys as _sys
+import types as _types
 import typing as _typing
 
 from . import autograd, op
-from ._config import config
-from ._dtypes import (
-    DType,
-    bool,
-    complex64,
-    complex128,
-    float16,
-    float32,
-    float64,
-    get_default_dtype,
-    int8,
-    int16,
-    int32,
-    int64,
-    set_default_dtype,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
-from ._errors import *  # noqa: F403
-from ._modes import (
-    detect_anomaly,
-    enable_grad,
-    is_grad_enabled,
-    is_recomputing,
-    is_tracing,
-    no_grad,
-)
-from ._tensor import Tensor
-from ._tree import tree_map
+from ._core import tensor as _tensor
+from ._core.tensor import Tensor
+from ._foundation import dtypes as _dtypes
+from ._foundation.config import *
+from ._foundation.dtypes import *
+from ._foundation.errors import *
+from ._foundation.modes import *
+from ._foundation.trees import *
 from .autograd import get_default_workers, gradients, set_default_workers
 from .functions import hints as _hints
 from .functions import methods as _methods
-from .functions.arrangement import (
-    diagflat,
-    diagonal,
-    diff,
-    flip,
-    pad,
-    repeat,
-    roll,
-    tile,
-    tril,
-    triu,
-)
-from .functions.contractions import cross, dot, inner, kron, matmul, outer, tensordot, vecdot
-from .functions.creation import (
-    arange,
-    asarray,
-    copy,
-    empty,
-    empty_like,
-    eye,
-    full,
-    full_like,
-    linspace,
-    meshgrid,
-    ones,
-    ones_like,
-    tensor,
-    zeros,
-    zeros_like,
-)
-from .functions.dtypes import can_cast, finfo, iinfo, isdtype, result_type
-from .functions.einsum import einsum, einsum_path
-from .functions.elementwise import (
-    astype,
-    clip,
-    conj,
-    elu,
-    gelu,
-    imag,
-    leaky_relu,
-    positive,
-    real,
-    reciprocal,
-    softplus,
-)
-from .functions.indexing import gather, index_select, nonzero, scatter_add, take, take_along_axis
+from .functions.arrangement import *
+from .functions.contractions import *
+from .functions.creation import *
+from .functions.dtypes import *
+from .functions.einsum import *
+from .functions.elementwise import *
+from .functions.indexing import *
+from .functions.inspection import *
 from .functions.inspection import NamespaceInfo as __array_namespace_info__
-from .functions.inspection import get_default_device, set_default_device
-from .functions.interchange import from_dlpack
-from .functions.reductions import (
-    all,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    cumulative_prod,
-    cumulative_sum,
-    log_softmax,
-    logsumexp,
-    max,
-    mean,
-    min,
-    prod,
-    softmax,
-    std,
-    sum,
-    var,
-)
-from .functions.shapes import (
-    broadcast_arrays,
-    broadcast_shapes,
-    broadcast_to,
-    concat,
-    expand_dims,
-    matrix_transpose,
-    moveaxis,
-    permute_dims,
-    reshape,
-    split,
-    squeeze,
-    stack,
-    swapaxes,
-    transpose,
-    unstack,
-)
-from .functions.sorting import (
-    argsort,
-    isin,
-    searchsorted,
-    sort,
-    topk,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
-from .primitives.elementwise import *  # noqa: F403
+from .functions.interchange import *
+from .functions.reductions import *
+from .functions.shapes import *
+from .functions.sorting import *
+from .primitives.elementwise import *
 
 __version__ = "0.1.0"
 __array_api_version__ = "2025.12"
 
 e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
 
-if _typing.TYPE_CHECKING:
-    from ._batch import vmap
-    from ._checkpoint import checkpoint, checkpoint_sequential
-    from ._devices import devices
-    from ._files import load, load_metadata, save
-    from ._graph import Graph, trace
-    from ._graphs import graph, memory
-    from ._profile import profile
-    from ._runtime import (
-        empty_cache,
-        get_num_threads,
-        launch_times,
-        memory_stats,
-        set_cache_limit,
-        set_num_threads,
-    )
-    from ._transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+# Pickles of 0.1 name modules that have moved.
+_sys.modules.update({f"{__name__}._tensor": _tensor, f"{__name__}._dtypes": _dtypes})
 
+# Parts that not every program needs, loaded on first use: modules that are public themselves, and
+# those whose `__all__` is public, the cheapest first.
 _LAZY = ("data", "fft", "linalg", "nn", "optim", "random", "testing")
-_LAZY_FUNCTIONS = {
-    "_batch": ("vmap",),
-    "_checkpoint": ("checkpoint", "checkpoint_sequential"),
-    "_devices": ("devices",),
-    "_files": ("load", "load_metadata", "save"),
-    "_graph": ("Graph", "trace"),
-    "_graphs": ("graph", "memory"),
-    "_profile": ("profile",),
-    "_runtime": (
-        "empty_cache",
-        "get_num_threads",
-        "launch_times",
-        "memory_stats",
-        "set_cache_limit",
-        "set_num_threads",
-    ),
-    "_transforms": ("grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"),
-}
-_HOME = {name: module for module, names in _LAZY_FUNCTIONS.items() for name in names}
+_LAZY_FUNCTIONS = (
+    "backends.settings",
+    "backends.devices",
+    "_transforms.checkpoint",
+    "_transforms.derivatives",
+    "_transforms.vmap",
+    "_trace.graph",
+    "_inspect",
+    "_files",
+    "_profile",
+)
+
+if _typing.TYPE_CHECKING:
+    from ._files import *
+    from ._inspect import *
+    from ._profile import *
+    from ._trace.graph import *
+    from ._transforms.checkpoint import *
+    from ._transforms.derivatives import *
+    from ._transforms.vmap import *
+    from .backends.devices import *
+    from .backends.settings import *
+
+
+def _loaded_lazily() -> _typing.Iterator[_types.ModuleType]:
+    for path in _LAZY_FUNCTIONS:
+        yield _importlib.import_module(f".{path}", __name__)
 
 
 def __getattr__(name: str) -> _typing.Any:
     """Load parts that not every program needs on first use."""
     if name in _LAZY:
         return _importlib.import_module(f".{name}", __name__)
-    if name in _HOME:
-        function = getattr(_importlib.import_module(f".{_HOME[name]}", __name__), name)
-        return globals().setdefault(name, function)
-    raise _hints.missing("module 'adjoint'", name, _hints.FUNCTIONS | _hints.IDIOMS)
+    if name == "__all__":
+        return _public_names()
+    known = _hints.FUNCTIONS | _hints.IDIOMS
+    if name not in known and not name.startswith("_"):
+        for module in _loaded_lazily():
+            if name in module.__all__:
+                return globals().setdefault(name, getattr(module, name))
+    raise _hints.missing("module 'adjoint'", name, known)
+
+
+def _public_names() -> list[str]:
+    """Names that `from adjoint import *` brings: all but those of builtins."""
+    internal = {"backends", "functions", "primitives"}
+    names = {*globals(), *(name for module in _loaded_lazily() for name in module.__all__)}
+    hidden = {name for name in names if name.startswith("_") or hasattr(_builtins, name)}
+    return sorted(names - hidden - internal)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_HOME})
+    return sorted({*globals(), *_LAZY, *_public_names()})
 
 
 def _drawn(name: str) -> _typing.Callable:
@@ -210,10 +113,3 @@ def _drawn(name: str) -> _typing.Callable:
 
 for _name in ("normal_", "uniform_"):
     _methods.bind_in_place(_name, _drawn(_name))
-
-_INTERNAL = {"backends", "functions", "primitives"}
-__all__ = [  # type: ignore[reportUnsupportedDunderAll]
-    name
-    for name in (*dir(), *_HOME)
-    if not name.startswith("_") and not hasattr(_builtins, name) and name not in _INTERNAL
-]

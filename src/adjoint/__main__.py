@@ -7,7 +7,7 @@ from types import ModuleType
 
 import adjoint
 
-from ._errors import AdjointError
+from ._foundation.errors import AdjointError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 

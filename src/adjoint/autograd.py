@@ -10,13 +10,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ._errors import ArgumentError, DTypeError, GradientError, ShapeError
-from ._lookahead import leading_to, reachable
-from ._node import Argument, Node, registered
-from ._pass import timed_hook
-from ._reverse import Default, propagate
-from ._tensor import Tensor, check_callable, check_like, describe, share, wrap
-from ._threads import checked_threads
+from ._core.node import Argument, Node, registered
+from ._core.tensor import Tensor, check_callable, check_like, describe, share, wrap
+from ._engine.graph_walks import leading_to, reachable
+from ._engine.serial import Default, propagate
+from ._engine.visit import timed_hook
+from ._foundation.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from ._foundation.thread_limits import checked_threads
 from .primitives.creation import full
 from .primitives.elementwise import add
 

@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ._dtypes import REAL_PART, as_numpy, complex64, complex128, float64
-from ._errors import ArgumentError, DTypeError
-from ._tensor import Tensor
+from ._core.tensor import Tensor
+from ._foundation.dtypes import REAL_PART, as_numpy, complex64, complex128, float64
+from ._foundation.errors import ArgumentError, DTypeError
 from .functions._arguments import (
     Axis,
     as_axes,

@@ -48,9 +48,9 @@ Options of every kind:
 from collections.abc import Callable
 from typing import Any
 
-from . import _apply
-from ._errors import ArgumentError
-from ._op import Op
+from ._core import dispatch
+from ._core.declaration import Op
+from ._foundation.errors import ArgumentError
 
 __all__ = ["contraction", "elementwise", "index", "movement", "other", "reduction"]
 
@@ -69,7 +69,7 @@ def declare(name: str, kind: str, doc: str, options: dict[str, Any]) -> Callable
     make = dispatcher(op)
     call: Any = make(op)
     call.op = op
-    op.call = None if make is _apply.general else call
+    op.call = None if make is dispatch.general else call
     call.__name__ = call.__qualname__ = name
     call.__doc__ = doc
     call.__module__ = "adjoint"
@@ -81,12 +81,12 @@ def dispatcher(op: Op) -> Callable[[Op], Callable[..., Any]]:
     all_have_rules = all(map(op.has_rule, range(len(op.inputs))))
     doubtful = op.differentiable and (op.dtype is not None or not all_have_rules)
     if not op.single_result or op.variadic or op.optional or doubtful:
-        return _apply.general
+        return dispatch.general
     if op.kind in ("elementwise", "contraction") and not op.attributes:
-        return {1: _apply.unary, 2: _apply.binary}.get(len(op.inputs), _apply.general)
+        return {1: dispatch.unary, 2: dispatch.binary}.get(len(op.inputs), dispatch.general)
     if op.kind != "elementwise" and len(op.inputs) == 1 and "device" not in op.attributes:
-        return _apply.attributed
-    return _apply.general
+        return dispatch.attributed
+    return dispatch.general
 
 
 def elementwise(name: str, doc: str = "", example: str = "", **options: Any) -> Callable[..., Any]:

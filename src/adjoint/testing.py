@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from . import autograd
-from ._errors import CheckError, DeviceError
-from ._tensor import Tensor, wrap
+from ._core.tensor import Tensor, wrap
+from ._foundation.errors import CheckError, DeviceError
 from .backends import widest
 from .functions.creation import asarray
 

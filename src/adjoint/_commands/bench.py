@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import adjoint as ad
 
-from .._show import show_seconds, table
+from .._foundation.formatting import show_seconds, table
 from .arguments import UsageError, add_device, add_seed, check_device, whole_number
 from .info import machine, versions
 from .workloads import WORKLOADS, Step, Workload

@@ -7,8 +7,8 @@ import textwrap
 
 import adjoint as ad
 
-from .._devices import DeviceInfo
-from .._show import table
+from .._foundation.formatting import table
+from ..backends.devices import DeviceInfo
 
 NAME = "devices"
 SUMMARY = "list the CPU and all GPUs, usable or not"

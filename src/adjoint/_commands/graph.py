@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import adjoint as ad
 
-from .._graphs.recorded import Recorded, counted
+from .._inspect.recorded import Recorded, counted
 from .arguments import UsageError, add_device, add_seed, check_device
 from .imports import found_name, imported
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import adjoint as ad
 
-from .._devices import DeviceInfo, processor
-from .._show import show_bytes
+from .._foundation.formatting import show_bytes
 from ..backends.cpu.jit import cache
+from ..backends.devices import DeviceInfo, processor
 
 NAME = "info"
 SUMMARY = "tell what a bug report needs: versions, machine, devices, kernel cache"

@@ -1,7 +1,7 @@
 """The network of the demo."""
 
 from .. import nn
-from .._tensor import Tensor
+from .._core.tensor import Tensor
 from ..nn import functional as F
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import AdjointError, ArgumentError, DTypeError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.errors import AdjointError, ArgumentError, DTypeError
 from ..functions._arguments import reject
 from ..functions.creation import asarray
 from . import npz, safetensors

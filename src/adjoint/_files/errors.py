@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from .._errors import DamagedFileError, FileError, MissingFileError
+from .._foundation.errors import DamagedFileError, FileError, MissingFileError
 
 
 class Source(NamedTuple):

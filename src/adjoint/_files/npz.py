@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .._errors import DamagedFileError
+from .._foundation.errors import DamagedFileError
 from .errors import Source
 from .outline import Contents, from_json, is_texts, plain_outline, to_json
 

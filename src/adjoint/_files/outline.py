@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._dtypes import canonical
-from .._errors import ArgumentError, DTypeError, RangeError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.dtypes import canonical
+from .._foundation.errors import ArgumentError, DTypeError, RangeError
 from .errors import Source
 
 SHORT = 2000  # bits of an integer that has digits, whatever the limit is set to

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from .._errors import FileError
+from .._foundation.errors import FileError
 from .errors import Source, named
 
 

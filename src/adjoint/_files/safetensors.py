@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .._errors import ArgumentError, DamagedFileError, DTypeError, MissingPackageError
+from .._foundation.errors import ArgumentError, DamagedFileError, DTypeError, MissingPackageError
 from .errors import Source
 from .outline import RESERVED, Contents, from_json, is_texts, plain_outline, to_json
 

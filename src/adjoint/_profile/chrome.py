@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .._timing import Log
+from .._foundation.spans import Log
 from .rows import Placed
 
 PLAIN = frozenset({"forward", "step", "region", "pass"})  # kinds that a name needn't tell

@@ -4,8 +4,8 @@ import gc
 import threading
 from typing import Any
 
-from .._modes import mode
-from .._timing import Log, Span, clock
+from .._foundation.modes import mode
+from .._foundation.spans import Log, Span, clock
 
 FULL = 2  # generation
 

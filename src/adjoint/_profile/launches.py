@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from .._timing import clock
+from .._foundation.spans import clock
 from ..backends.webgpu.times import Launch, Times
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .._timing import Span
+from .._foundation.spans import Span
 
 COMPUTING = frozenset({"forward", "backward", "step", "compile", "wait", "python"})
 PLACES = frozenset({"region", "pass"})

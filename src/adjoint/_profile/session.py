@@ -10,13 +10,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from .. import backends
-from .._blocks import Block, ends
-from .._errors import ArgumentError
 from .._files import source_of
 from .._files.replacing import replacing
-from .._modes import PROFILE, mode
-from .._show import show_bytes, show_seconds, table
-from .._timing import Log, Shared, clock, region, restored_logs
+from .._foundation.blocks import Block, ends
+from .._foundation.errors import ArgumentError
+from .._foundation.formatting import show_bytes, show_seconds, table
+from .._foundation.modes import PROFILE, mode
+from .._foundation.spans import Log, Shared, clock, region, restored_logs
 from . import chrome
 from .garbage import Collections
 from .rows import Placed, Row, busy, placed, regions, rows

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .._errors import DeviceError
+from .._foundation.errors import DeviceError
 
 MODULES = {"cpu": ".cpu", "webgpu": ".webgpu"}
 BUILT_IN = frozenset(MODULES)  # others may come and go

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from .._dtypes import SCALAR_RANK
-from .._errors import ArgumentError, DTypeError, ShapeError
-from .._modes import is_tracing
-from .._tensor import Tensor, describe
-from .._tree import map_tree, similar
+from .._core.tensor import Tensor, describe
+from .._foundation.dtypes import SCALAR_RANK
+from .._foundation.errors import ArgumentError, DTypeError, ShapeError
+from .._foundation.modes import is_tracing
+from .._foundation.trees import map_tree, similar
 from ..functions.creation import asarray
 from ..functions.shapes import stack
 

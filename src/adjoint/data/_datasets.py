@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from .._errors import ArgumentError, DTypeError, IndexingError, ShapeError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from ..functions._arguments import as_integer
 from ..functions.creation import asarray
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .. import backends
-from .._errors import ArgumentError, DTypeError, KeywordError, StrayStopError
-from .._replay import drawing
-from .._threads import checked_threads
+from .._core.random_state import drawing
+from .._foundation.errors import ArgumentError, DTypeError, KeywordError, StrayStopError
+from .._foundation.thread_limits import checked_threads
 from ..functions._arguments import as_count
 from ..random import Generator as RandomGenerator
 from ._collate import default_collate, default_convert, moved

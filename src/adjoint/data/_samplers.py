@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .._errors import ArgumentError, DTypeError
+from .._foundation.errors import ArgumentError, DTypeError
 from ..functions._arguments import as_count
 from ..random import Generator
 from ._seeds import chosen_generator

@@ -3,9 +3,9 @@
 import hashlib
 from typing import Any
 
-from .._errors import ArgumentError, DTypeError
-from .._modes import mode
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, DTypeError
+from .._foundation.modes import mode
 from ..random import Generator
 from ..random._generator import default
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import ArgumentError, DTypeError, ShapeError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, DTypeError, ShapeError
 from ..random import Generator
 from ._datasets import Subset
 from ._seeds import chosen_generator

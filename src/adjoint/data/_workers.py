@@ -8,9 +8,9 @@ import weakref
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
-from .._errors import ForkError
-from .._modes import ANOMALY, GRAD, mode
-from .._timing import Shared
+from .._foundation.errors import ForkError
+from .._foundation.modes import ANOMALY, GRAD, mode
+from .._foundation.spans import Shared
 
 lines: "weakref.WeakSet[Line]" = weakref.WeakSet()
 

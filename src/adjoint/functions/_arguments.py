@@ -9,18 +9,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import numpy as np
 
 from .. import backends
-from .._dtypes import RANK, SCALAR_RANK, as_numpy, canonical, weak
-from .._errors import (
-    ArgumentError,
-    AxisError,
-    DTypeError,
-    GradientError,
-    KeywordError,
-    RangeError,
-    ShapeError,
-)
-from .._modes import is_grad_enabled
-from .._operands import (
+from .._core.promotion import (
     beside_tensors,
     check_devices,
     common_dtype,
@@ -29,8 +18,19 @@ from .._operands import (
     placed,
     to_dtype,
 )
-from .._silence import compute
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.dtypes import RANK, SCALAR_RANK, as_numpy, canonical, weak
+from .._foundation.errors import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    GradientError,
+    KeywordError,
+    RangeError,
+    ShapeError,
+)
+from .._foundation.modes import is_grad_enabled
+from .._foundation.silence import compute
 
 VOCABULARY = {
     "dim": "axis",

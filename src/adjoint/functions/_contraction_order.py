@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Any
 
-from .._errors import ArgumentError
+from .._foundation.errors import ArgumentError
 from ._arguments import as_integer
 from ._subscripts import Lengths
 

@@ -5,8 +5,8 @@ from opcode import opmap
 from sys import getrefcount
 from typing import Any
 
-from .._errors import LostAssignmentWarning
-from .._warnings import warn
+from .._foundation.caller_warnings import warn
+from .._foundation.errors import LostAssignmentWarning
 
 # What x[index] = value is compiled to; Python before 3.12 has the first only.
 STORES = {opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap}

@@ -7,7 +7,7 @@ axes of an ellipsis -1, -2, … from the last.
 from types import EllipsisType
 from typing import Any, NamedTuple
 
-from .._errors import ArgumentError, DTypeError, ShapeError
+from .._foundation.errors import ArgumentError, DTypeError, ShapeError
 from ._arguments import as_integer
 
 Labels = tuple[int, ...]

@@ -10,9 +10,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from .._errors import DTypeError, GradientError, TraceError
-from .._modes import mode, no_grad
-from .._tensor import Tensor, check_like, describe, journal, new_tensor, share, wrap
+from .._core.tensor import Tensor, check_like, describe, journal, new_tensor, share, wrap
+from .._foundation.errors import DTypeError, GradientError, TraceError
+from .._foundation.modes import mode, no_grad
 from ..primitives.shapes import slice_
 from .assignment import assign
 from .indexing import getitem, parse

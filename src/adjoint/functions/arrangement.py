@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from .._dtypes import RANK
-from .._errors import ArgumentError, DTypeError, ShapeError
-from .._operands import placed_indices
-from .._shapes import at_axis, broadcasts_to
-from .._tensor import Tensor
+from .._core.promotion import placed_indices
+from .._core.shape_inference import at_axis, broadcasts_to
+from .._core.tensor import Tensor
+from .._foundation.dtypes import RANK
+from .._foundation.errors import ArgumentError, DTypeError, ShapeError
 from ..backends import widest
 from ..primitives import shapes
 from ..primitives.creation import arange
@@ -31,6 +31,19 @@ from ._arguments import (
 from .creation import asarray
 from .elementwise import positive
 from .shapes import concat, moveaxis, without
+
+__all__ = [
+    "diagflat",
+    "diagonal",
+    "diff",
+    "flip",
+    "pad",
+    "repeat",
+    "roll",
+    "tile",
+    "tril",
+    "triu",
+]
 
 # How elements outside the tensor are made from those inside; NumPy's names.
 PAD_MODES = ("edge", "reflect", "symmetric", "wrap")

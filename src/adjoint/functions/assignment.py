@@ -5,12 +5,12 @@ from sys import getrefcount
 from typing import Any
 
 from .. import backends
-from .._errors import GradientError, ShapeError
-from .._modes import ANOMALY, GRAD, PROFILE, TRACE, mode
-from .._node import extra
-from .._shapes import broadcasts_to
-from .._tensor import Tensor, journal, share
-from .._timing import TimedWrites
+from .._core.node import extra
+from .._core.shape_inference import broadcasts_to
+from .._core.tensor import Tensor, journal, share
+from .._foundation.errors import GradientError, ShapeError
+from .._foundation.modes import ANOMALY, GRAD, PROFILE, TRACE, mode
+from .._foundation.spans import TimedWrites
 from ..primitives import indexing, shapes
 from ..primitives.elementwise import where
 from ..primitives.reductions import broadcast_to

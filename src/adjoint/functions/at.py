@@ -2,20 +2,12 @@
 
 from typing import Any
 
-from .._errors import DTypeError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.errors import DTypeError
 from ..backends import widest
 from ..primitives import indexing
 from ..primitives.creation import arange
-from ..primitives.elementwise import (
-    divide,
-    equal,
-    maximum,
-    minimum,
-    multiply,
-    negative,
-    where,
-)
+from ..primitives.elementwise import divide, equal, maximum, minimum, multiply, negative, where
 from ..primitives.products import recurrence, shifted
 from ..primitives.shapes import reshape
 from .assignment import as_value, assigned

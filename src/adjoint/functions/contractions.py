@@ -4,14 +4,25 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .._errors import ArgumentError, AxisError, DTypeError, ShapeError
-from .._shapes import at_axis, broadcast_shapes
-from .._tensor import Tensor
+from .._core.shape_inference import at_axis, broadcast_shapes
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from ..primitives import contractions, conversions
 from ..primitives.shapes import reshape, slice_
 from ._arguments import as_axis, as_integer, as_tensor, in_common_dtype, reject
 from .einsum import contracted
 from .shapes import concat, without
+
+__all__ = [
+    "cross",
+    "dot",
+    "inner",
+    "kron",
+    "matmul",
+    "outer",
+    "tensordot",
+    "vecdot",
+]
 
 
 def matmul(x: Any, y: Any, /) -> Tensor:

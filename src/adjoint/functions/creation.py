@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from .._dtypes import Default, as_numpy
-from .._errors import ArgumentError, LostGraphWarning, ShapeError
-from .._modes import is_grad_enabled, is_tracing
-from .._operands import dtype_of_scalar, lift
-from .._tensor import Tensor
-from .._warnings import warn
+from .._core.promotion import dtype_of_scalar, lift
+from .._core.tensor import Tensor
+from .._foundation.caller_warnings import warn
+from .._foundation.dtypes import Default, as_numpy
+from .._foundation.errors import ArgumentError, LostGraphWarning, ShapeError
+from .._foundation.modes import is_grad_enabled, is_tracing
 from ..primitives import creation as ops
 from ..primitives.conversions import cast
 from ..primitives.devices import move
@@ -27,6 +27,24 @@ from ._arguments import (
     shape_first,
 )
 from .shapes import stack
+
+__all__ = [
+    "arange",
+    "asarray",
+    "copy",
+    "empty",
+    "empty_like",
+    "eye",
+    "full",
+    "full_like",
+    "linspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "tensor",
+    "zeros",
+    "zeros_like",
+]
 
 
 def asarray(

@@ -4,10 +4,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._dtypes import FROM_NUMPY, REAL_PART, SCALAR_RANK, DType, as_numpy, of_scalar, promote, weak
-from .._dtypes import promote_scalar as with_scalar
-from .._errors import ArgumentError, DTypeError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.dtypes import (
+    FROM_NUMPY,
+    REAL_PART,
+    SCALAR_RANK,
+    DType,
+    as_numpy,
+    of_scalar,
+    promote,
+    weak,
+)
+from .._foundation.dtypes import promote_scalar as with_scalar
+from .._foundation.errors import ArgumentError, DTypeError
+
+__all__ = ["can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 KINDS = {
     "bool": ("bool",),

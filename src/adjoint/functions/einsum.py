@@ -12,7 +12,7 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-from .._tensor import Tensor
+from .._core.tensor import Tensor
 from ..primitives.contractions import matmul
 from ..primitives.elementwise import multiply
 from ..primitives.reductions import sum_
@@ -21,6 +21,8 @@ from ._arguments import in_common_dtype
 from ._contraction_order import Path, as_optimize, contraction_order, product
 from ._subscripts import Equation, Labels, Lengths, Shape, Subscripts, arguments, equation
 from .arrangement import diagonal
+
+__all__ = ["einsum", "einsum_path"]
 
 
 def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True) -> Tensor:

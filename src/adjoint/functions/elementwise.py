@@ -4,16 +4,30 @@ from typing import Any
 
 import numpy as np
 
-from .._dtypes import FROM_NUMPY, DType, as_numpy, of_scalar
-from .._errors import ArgumentError, DTypeError
-from .._operands import beside_tensors, common_dtype
-from .._tensor import Tensor
+from .._core.promotion import beside_tensors, common_dtype
+from .._core.tensor import Tensor
+from .._foundation.dtypes import FROM_NUMPY, DType, as_numpy, of_scalar
+from .._foundation.errors import ArgumentError, DTypeError
 from ..primitives import activations, conversions
 from ..primitives.devices import move
 from ..primitives.elementwise import divide, logaddexp, pow, square, where
 from ..primitives.shapes import reshape
 from ._arguments import as_number, as_real, as_tensor, is_elsewhere, tensor_or_number
 from .dtypes import iinfo
+
+__all__ = [
+    "astype",
+    "clip",
+    "conj",
+    "elu",
+    "gelu",
+    "imag",
+    "leaky_relu",
+    "positive",
+    "real",
+    "reciprocal",
+    "softplus",
+]
 
 REAL_SCALARS = (np.integer, np.floating)
 

@@ -5,15 +5,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._dtypes import canonical
-from .._errors import ArgumentError, IndexingError, ShapeError
-from .._operands import placed_indices
-from .._shapes import at_axis, broadcast_shapes
-from .._tensor import Tensor, describe
+from .._core.promotion import placed_indices
+from .._core.shape_inference import at_axis, broadcast_shapes
+from .._core.tensor import Tensor, describe
+from .._foundation.dtypes import canonical
+from .._foundation.errors import ArgumentError, IndexingError, ShapeError
 from ..primitives import indexing, shapes
 from ..primitives.reductions import broadcast_to
 from ..primitives.shapes import indexed_shape
 from ._arguments import as_axis, as_tensor, as_tensor_like, host_array, reject
+
+__all__ = ["gather", "index_select", "nonzero", "scatter_add", "take", "take_along_axis"]
 
 
 class Index(NamedTuple):

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import backends
-from .._dtypes import weak
-from .._errors import DTypeError, ShapeError
-from .._modes import ANOMALY, GRAD, TRACE, mode
-from .._tensor import Tensor
-from .._timing import TimedWrites
+from .._core.tensor import Tensor
+from .._foundation.dtypes import weak
+from .._foundation.errors import DTypeError, ShapeError
+from .._foundation.modes import ANOMALY, GRAD, TRACE, mode
+from .._foundation.spans import TimedWrites
 from ..primitives import elementwise as ops
 from ..primitives.conversions import add_scaled
 from ._arguments import tensor_or_number

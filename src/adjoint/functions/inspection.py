@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from .._dtypes import ALL, FROM_NUMPY, as_numpy
-from .._errors import ArgumentError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.dtypes import ALL, FROM_NUMPY, as_numpy
+from .._foundation.errors import ArgumentError
 from .dtypes import isdtype
+
+__all__ = ["get_default_device", "set_default_device"]
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
@@ -43,7 +45,7 @@ class NamespaceInfo:
 
     def devices(self) -> tuple[str, ...]:
         """The devices there are."""
-        from .._devices import devices
+        from ..backends.devices import devices
 
         return tuple(device.name for device in devices() if device.usable)
 

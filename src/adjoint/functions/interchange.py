@@ -5,11 +5,13 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from .._dtypes import canonical
-from .._errors import ArgumentError, DTypeError, GradientError
-from .._operands import lift
-from .._tensor import Tensor
+from .._core.promotion import lift
+from .._core.tensor import Tensor
+from .._foundation.dtypes import canonical
+from .._foundation.errors import ArgumentError, DTypeError, GradientError
 from .creation import asarray, ask_for_grad
+
+__all__ = ["from_dlpack"]
 
 CPU = (1, 0)  # DLPack's name for it
 VERSIONED = (1, 0)  # the first version of DLPack that can say "read-only"

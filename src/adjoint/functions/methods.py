@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from .. import autograd
-from .._apply import FLOATS
-from .._dtypes import SCALAR_RANK
-from .._errors import KeywordError, ShapeError
-from .._expr import Expr
-from .._modes import GRAD, mode
-from .._tensor import Tensor, wrap
+from .._core.dispatch import FLOATS
+from .._core.expressions import Expr
+from .._core.tensor import Tensor, wrap
+from .._foundation.dtypes import SCALAR_RANK
+from .._foundation.errors import KeywordError, ShapeError
+from .._foundation.modes import GRAD, mode
 from ..primitives import elementwise as ops
 from . import (
     aliases,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import backends
-from .._tensor import Tensor
+from .._core.tensor import Tensor
 
 EDGE = 5  # rows and columns shown at each end of a table
 

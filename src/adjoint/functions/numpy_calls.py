@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .._dtypes import SCALAR_RANK
-from .._errors import DTypeError, GradientError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.dtypes import SCALAR_RANK
+from .._foundation.errors import DTypeError, GradientError
 from ..primitives import elementwise as ops
 from . import contractions, elementwise, hints
 from .inspection import array_namespace

@@ -3,16 +3,36 @@
 import math
 from typing import Any
 
-from .._dtypes import Default, as_numpy, float16, float32
-from .._errors import ArgumentError
-from .._shapes import reduced_shape
-from .._tensor import Tensor
+from .._core.shape_inference import reduced_shape
+from .._core.tensor import Tensor
+from .._foundation.dtypes import Default, as_numpy, float16, float32
+from .._foundation.errors import ArgumentError
 from ..backends import widest
 from ..primitives import products, reductions
 from ..primitives.conversions import cast
 from ..primitives.elementwise import not_equal
 from ..primitives.shapes import pad, reshape
 from ._arguments import Axis, as_axes, as_axis, as_number, as_real, as_tensor, reject
+
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "cumulative_prod",
+    "cumulative_sum",
+    "log_softmax",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "softmax",
+    "std",
+    "sum",
+    "var",
+]
 
 
 def sum(

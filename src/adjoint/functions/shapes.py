@@ -7,12 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import ArgumentError, ShapeError
-from .._shapes import at_axis, broadcasts_to
-from .._shapes import broadcast_shapes as shapes_broadcast
-from .._tensor import Tensor
+from .._core.shape_inference import at_axis, broadcasts_to
+from .._core.shape_inference import broadcast_shapes as shapes_broadcast
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, ShapeError
 from ..primitives import reductions, shapes
 from ._arguments import as_axes, as_axis, as_integers, as_shape, as_tensor, in_common_dtype, reject
+
+__all__ = [
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "concat",
+    "expand_dims",
+    "matrix_transpose",
+    "moveaxis",
+    "permute_dims",
+    "reshape",
+    "split",
+    "squeeze",
+    "stack",
+    "swapaxes",
+    "transpose",
+    "unstack",
+]
 
 Axes = int | Sequence[int]
 

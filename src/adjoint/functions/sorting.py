@@ -2,15 +2,27 @@
 
 from typing import Any, NamedTuple
 
-from .._dtypes import bool as boolean
-from .._errors import ArgumentError, ShapeError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.dtypes import bool as boolean
+from .._foundation.errors import ArgumentError, ShapeError
 from ..primitives import indexing
 from ..primitives.creation import full
 from ..primitives.elementwise import equal, logical_not, minimum
 from ..primitives.shapes import reshape
 from ._arguments import as_axis, as_integer, as_real, as_tensor, in_common_dtype, reject
 from .indexing import as_indices, taken
+
+__all__ = [
+    "argsort",
+    "isin",
+    "searchsorted",
+    "sort",
+    "topk",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
 
 
 class TopK(NamedTuple):

@@ -7,15 +7,7 @@ result after another. Each element is summed in the same order, however the work
 """
 
 from .template import Template
-from .tiles import (
-    Tile,
-    at,
-    edge_function,
-    pack_columns,
-    pack_rows,
-    pack_tile,
-    tile_function,
-)
+from .tiles import Tile, at, edge_function, pack_columns, pack_rows, pack_tile, tile_function
 
 # The words of a launch, in their order; for x, y and the result, where a pointer to them is. Steps
 # are in elements. `x_step`: between rows of x if their elements are neighbours, else between its

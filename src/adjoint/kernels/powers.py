@@ -8,18 +8,7 @@ import math
 
 from .exponential import exp2_parts
 from .floats import at_least, at_most, fast_two_sum, nan, of_type, polynomial, two_product
-from .language import (
-    Value,
-    absolute,
-    bits,
-    constant,
-    equal,
-    fma,
-    not_equal,
-    rint,
-    select,
-    sqrt,
-)
+from .language import Value, absolute, bits, constant, equal, fma, not_equal, rint, select, sqrt
 from .logarithmic import split
 
 THIRD = (0.33333334, -9.934108e-09), (0.3333333333333333, 1.850371707708594e-17)

@@ -6,10 +6,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from .._dtypes import REAL_PART, as_numpy, float16
-from .._errors import ArgumentError, DTypeError, ShapeError
-from .._modes import is_grad_enabled
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.dtypes import REAL_PART, as_numpy, float16
+from .._foundation.errors import ArgumentError, DTypeError, ShapeError
+from .._foundation.modes import is_grad_enabled
 from ..functions._arguments import as_tensor
 from ..functions.contractions import conjugated
 from ..functions.shapes import matrix_transpose

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from .._lookahead import leading_to, reachable, region
-from .._modes import no_grad
-from .._node import Node, Output, needing_graph
-from .._reverse import propagate
-from .._tensor import Tensor, wrap
-from .._variables import filled, ignore
+from .._core.node import Node, Output, needing_graph
+from .._core.tensor import Tensor, wrap
+from .._engine.graph_walks import leading_to, reachable, region
+from .._engine.serial import propagate
+from .._foundation.modes import no_grad
+from .._transforms.scopes import filled, ignore
 from ..primitives.creation import arange
 from ..primitives.elementwise import abs as absolute
 from ..primitives.elementwise import floor, maximum

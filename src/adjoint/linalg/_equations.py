@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._errors import ArgumentError, ShapeError
-from .._modes import no_grad
-from .._shapes import broadcast_shapes, broadcasts_to
-from .._tensor import Tensor
+from .._core.shape_inference import broadcast_shapes, broadcasts_to
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, ShapeError
+from .._foundation.modes import no_grad
 from ..functions import reductions
 from ..functions._arguments import as_tensor, in_common_dtype
 from ..functions.shapes import expand_dims, matrix_transpose

@@ -6,8 +6,8 @@ free by their signs, and where values are equal by more than that. See `_limits`
 
 from typing import Any, Literal, NamedTuple
 
-from .._errors import ArgumentError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError
 from ..functions._arguments import undifferentiated
 from ..primitives import factorizations
 from . import _orthogonal as orthogonal

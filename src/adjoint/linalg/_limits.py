@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from .. import backends, op
-from .._errors import GradientError
-from .._modes import is_grad_enabled, no_grad
-from .._node import Leaf
-from .._silence import computing
-from .._tensor import Tensor
-from .._variables import filled
+from .._core.node import Leaf
+from .._core.tensor import Tensor
+from .._foundation.errors import GradientError
+from .._foundation.modes import is_grad_enabled, no_grad
+from .._foundation.silence import computing
+from .._transforms.scopes import filled
 from ..primitives.conversions import cast
 from ..primitives.creation import arange
 from ..primitives.elementwise import abs as absolute

@@ -4,10 +4,10 @@ import math
 from numbers import Real
 from typing import Any, Literal
 
-from .._dtypes import float16, float32
-from .._errors import ArgumentError
-from .._shapes import reduced_shape
-from .._tensor import Tensor
+from .._core.shape_inference import reduced_shape
+from .._core.tensor import Tensor
+from .._foundation.dtypes import float16, float32
+from .._foundation.errors import ArgumentError
 from ..functions import reductions
 from ..functions._arguments import Axis, as_axes, as_tensor, reject
 from ..primitives.conversions import cast, scale

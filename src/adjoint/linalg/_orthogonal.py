@@ -1,8 +1,8 @@
 """Factorisations that give orthonormal vectors: ops whose rules may ask the engine."""
 
 from .. import op
-from .._shapes import Shape
-from .._tensor import Tensor
+from .._core.shape_inference import Shape
+from .._core.tensor import Tensor
 from ..primitives.contractions import matmul
 from ..primitives.factorizations import columns, rows
 from ..primitives.shapes import concat, matrix_transpose, reshape

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .._tensor import Tensor
+from .._core.tensor import Tensor
 from ..functions import arrangement, reductions
 from ..functions._arguments import as_integer
 from ..functions.elementwise import positive

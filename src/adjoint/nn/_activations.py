@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .._errors import DTypeError, ShapeError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.errors import DTypeError, ShapeError
 from ..functions._arguments import as_axis, as_number, as_real, in_common_dtype, reject
 from ..functions.elementwise import clip, elu
 from ..functions.elementwise import softplus as plain_softplus
@@ -11,6 +11,23 @@ from ..functions.reductions import softmax
 from ..functions.shapes import reshape, split
 from ..primitives.elementwise import abs, sigmoid, tanh, where
 from ._operands import as_reals, as_scalar, in_float32
+
+__all__ = [
+    "celu",
+    "glu",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "logsigmoid",
+    "mish",
+    "prelu",
+    "relu6",
+    "selu",
+    "softmin",
+    "softplus",
+    "softsign",
+    "threshold",
+]
 
 # The fixed point of self-normalising networks: mean 0 and variance 1 stay.
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772

@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
-from .._dtypes import weak
-from .._errors import ArgumentError, DTypeError, ShapeError
-from .._operands import is_at_hand
-from .._shapes import broadcasts_to
-from .._tensor import Tensor
+from .._core.promotion import is_at_hand
+from .._core.shape_inference import broadcasts_to
+from .._core.tensor import Tensor
+from .._foundation.dtypes import weak
+from .._foundation.errors import ArgumentError, DTypeError, ShapeError
 from ..functions._arguments import as_number, as_tensor, as_tensor_like
 from ..functions.contractions import matmul
 from ..functions.creation import arange
@@ -17,6 +17,8 @@ from ..primitives import reductions
 from ..primitives.elementwise import not_equal, where
 from ._dropout import as_probability, dropped
 from ._operands import in_common_float, in_float32
+
+__all__ = ["scaled_dot_product_attention"]
 
 
 @in_float32

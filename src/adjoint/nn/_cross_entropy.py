@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from .._dtypes import canonical
-from .._errors import ArgumentError, DTypeError, IndexingError, ShapeError
-from .._operands import is_at_hand, placed_indices
-from .._tensor import Tensor
+from .._core.promotion import is_at_hand, placed_indices
+from .._core.tensor import Tensor
+from .._foundation.dtypes import canonical
+from .._foundation.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from ..functions._arguments import as_integer, as_number, as_real, as_tensor
 from ..functions.elementwise import astype
 from ..functions.indexing import take, take_along_axis
@@ -18,6 +18,8 @@ from ..primitives import losses
 from ..primitives.elementwise import equal, logical_and, not_equal, where
 from ._operands import as_reals, in_float32
 from ._reduction import check_reduction, reduced
+
+__all__ = ["cross_entropy", "nll_loss"]
 
 
 @in_float32

@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from .._shapes import broadcast_shapes
-from .._tensor import Tensor
+from .._core.shape_inference import broadcast_shapes
+from .._core.tensor import Tensor
 from ..functions._arguments import as_axis, as_number, reject
 from ..functions.reductions import sum
 from ..linalg import vector_norm
 from ..primitives.elementwise import maximum
 from ._operands import as_reals, in_common_float, in_float32
+
+__all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
 
 
 @in_float32

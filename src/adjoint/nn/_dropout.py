@@ -4,12 +4,14 @@ import math
 from typing import Any
 
 from .. import random
-from .._errors import ArgumentError, ShapeError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, ShapeError
 from ..functions._arguments import as_number
 from ..functions.elementwise import positive
 from ..primitives.elementwise import where
 from ._operands import as_reals, in_float32
+
+__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d"]
 
 # What selu goes to for large negative numbers: alpha_dropout puts that in place of zeros.
 SELU_LIMIT = -1.7580993408473766

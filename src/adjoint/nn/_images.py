@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .._errors import ArgumentError, ShapeError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, ShapeError
 from ..functions._arguments import as_integer, as_tensor
 from ..functions.arrangement import pad as padded
 from ..functions.elementwise import positive
 from ..functions.shapes import permute_dims, reshape
 from ..primitives.shapes import slice_
 from ._operands import as_scalar
+
+__all__ = ["pad", "pixel_shuffle", "pixel_unshuffle"]
 
 # PyTorch's name, NumPy's name, and how much of the axis may be added at most.
 OWN_ELEMENTS = {"reflect": ("reflect", -1), "replicate": ("edge", None), "circular": ("wrap", 0)}

@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
-from .._errors import ArgumentError, IndexingError, ShapeError
-from .._modes import is_tracing
-from .._operands import is_at_hand
-from .._shapes import broadcasts_to
-from .._tensor import Tensor
+from .._core.promotion import is_at_hand
+from .._core.shape_inference import broadcasts_to
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, IndexingError, ShapeError
+from .._foundation.modes import is_tracing
 from ..backends import widest
 from ..functions._arguments import as_integer, as_tensor, in_common_dtype
 from ..functions.contractions import matmul
@@ -19,6 +19,8 @@ from ..functions.shapes import expand_dims, matrix_transpose, reshape
 from ..primitives import contractions, shapes
 from ..primitives.elementwise import equal, where
 from ._operands import in_float32
+
+__all__ = ["embedding", "linear", "one_hot"]
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import ArgumentError, ShapeError
-from .._operands import is_at_hand
-from .._shapes import broadcast_shapes, broadcasts_to
-from .._tensor import Tensor
+from .._core.promotion import is_at_hand
+from .._core.shape_inference import broadcast_shapes, broadcasts_to
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, ShapeError
 from ..functions._arguments import as_number, as_real, in_common_dtype
 from ..functions.elementwise import softplus
 from ..functions.reductions import any, sum
@@ -28,6 +28,22 @@ from ..primitives.elementwise import (
 from ._distances import cosine, distance
 from ._operands import in_common_float, in_float32
 from ._reduction import check_reduction, operands, reduced
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "margin_ranking_loss",
+    "mse_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "triplet_margin_loss",
+]
 
 
 @in_float32

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import ArgumentError, ShapeError
-from .._modes import is_recomputing, no_grad
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, ShapeError
+from .._foundation.modes import is_recomputing, no_grad
 from ..functions._arguments import as_integer, as_number, as_real, as_shape
 from ..functions.elementwise import astype
 from ..functions.reductions import mean
@@ -16,6 +16,8 @@ from ..functions.shapes import reshape
 from ..primitives import normalization
 from ..primitives.elementwise import sqrt
 from ._operands import as_reals, in_float32, narrowed, widened
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
 Shape = int | Sequence[int]
 

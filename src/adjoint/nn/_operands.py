@@ -6,8 +6,8 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from .._dtypes import float16, float32, weak
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.dtypes import float16, float32, weak
 from ..functions._arguments import as_number, as_real, in_common_dtype
 from ..functions.elementwise import astype
 from ..functions.reductions import as_float

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .._modes import no_grad
-from .._tensor import Tensor, journal, new_tensor, restore, share
+from .._core.tensor import Tensor, journal, new_tensor, share
+from .._foundation.modes import no_grad
 from ..functions.creation import asarray
 from ..functions.elementwise import astype
 
@@ -22,6 +22,7 @@ class Parameter(Tensor):
     [Parameter(tensor([1., 1.], requires_grad=True))]
     """
 
+    __module__ = "adjoint.nn"
     __slots__ = ()
 
     def __new__(cls, data: Any, requires_grad: bool = True) -> "Parameter":
@@ -36,8 +37,10 @@ class Parameter(Tensor):
     def __repr__(self) -> str:
         return f"Parameter({super().__repr__()})"
 
-    def __reduce__(self) -> tuple:
-        return restored, super().__reduce__()[1]
+    @staticmethod
+    def _restore(*saved: Any) -> "Parameter":
+        plain = Tensor._restore(*saved)
+        return Parameter(plain.detach(), plain.requires_grad)
 
     def __deepcopy__(self, memo: dict) -> "Parameter":
         copy = Parameter(self, self.requires_grad)  # gradients stay behind, as in PyTorch
@@ -45,9 +48,8 @@ class Parameter(Tensor):
         return copy
 
 
-def restored(*saved: Any) -> Parameter:
-    plain = restore(*saved)
-    return Parameter(plain.detach(), plain.requires_grad)
+Parameter._restore.__module__ = Parameter.__module__
+restored = Parameter._restore  # pickles of 0.1 name it so
 
 
 @no_grad()

@@ -5,16 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import ShapeError
-from .._operands import placed_indices
-from .._tensor import Tensor
+from .._core.promotion import placed_indices
+from .._core.tensor import Tensor
+from .._foundation.errors import ShapeError
 from ..functions._arguments import as_tensor
-from ..functions._windows import Ints, batched, check_window, per_axis, symmetric, unbatched
 from ..functions.shapes import reshape
 from ..primitives.indexing import index, scatter
 from ..primitives.shapes import pad, slice_
 from ..primitives.windows import window_count
 from ._operands import in_float32
+from ._windows import Ints, batched, check_window, per_axis, symmetric, unbatched
+
+__all__ = ["fold", "unfold"]
 
 FLAT = (slice(None), slice(None), "array")
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import op
-from .._shapes import at_axis
-from .._tensor import Tensor, wrap
-from .._transforms import vjp
+from .._core.shape_inference import at_axis
+from .._core.tensor import Tensor, wrap
+from .._transforms.derivatives import vjp
 from ..functions.creation import full
 from ..functions.elementwise import astype
 from ..functions.reductions import sum

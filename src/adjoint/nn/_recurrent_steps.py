@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from .._silence import computing
+from .._foundation.silence import computing
 from ..kernels import recurrent
 from ..kernels.language import TYPES
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .._errors import ArgumentError, ShapeError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, ShapeError
 from ..functions.reductions import mean, sum
 from ._operands import in_common_float
 

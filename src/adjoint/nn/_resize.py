@@ -6,18 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import ArgumentError, ShapeError
-from .._operands import placed_indices
-from .._tensor import Tensor
+from .._core.promotion import placed_indices
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, ShapeError
 from ..functions._arguments import as_number
-from ..functions._windows import per_axis
 from ..functions.creation import asarray
 from ..functions.elementwise import positive
 from ..functions.indexing import take
-from ..functions.pooling import adaptive_average
 from ..functions.shapes import reshape
 from ..primitives.elementwise import add
 from ._operands import as_reals, in_float32
+from ._pooling import adaptive_average
+from ._windows import per_axis
+
+__all__ = ["interpolate"]
 
 # Modes that belong to a number of spatial axes; the others go with any.
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from .. import op
-from .._silence import computing
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.silence import computing
 from ..backends import backend
 from ..functions._arguments import in_common_dtype
 from ..functions.shapes import concat, reshape

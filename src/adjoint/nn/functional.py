@@ -4,90 +4,24 @@ They are the functions and ops of the layers below, and compositions of these; a
 random and linalg, which are in the same layer as nn.
 """
 
-from ..functions.convolution import conv1d as conv1d
-from ..functions.convolution import conv2d as conv2d
-from ..functions.convolution import conv3d as conv3d
-from ..functions.convolution import conv_transpose1d as conv_transpose1d
-from ..functions.convolution import conv_transpose2d as conv_transpose2d
-from ..functions.convolution import conv_transpose3d as conv_transpose3d
-from ..functions.einsum import einsum as einsum
-from ..functions.elementwise import clip as clip
-from ..functions.elementwise import elu as elu
-from ..functions.elementwise import gelu as gelu
-from ..functions.elementwise import leaky_relu as leaky_relu
-from ..functions.pooling import adaptive_avg_pool1d as adaptive_avg_pool1d
-from ..functions.pooling import adaptive_avg_pool2d as adaptive_avg_pool2d
-from ..functions.pooling import adaptive_avg_pool3d as adaptive_avg_pool3d
-from ..functions.pooling import adaptive_max_pool1d as adaptive_max_pool1d
-from ..functions.pooling import adaptive_max_pool2d as adaptive_max_pool2d
-from ..functions.pooling import adaptive_max_pool3d as adaptive_max_pool3d
-from ..functions.pooling import avg_pool1d as avg_pool1d
-from ..functions.pooling import avg_pool2d as avg_pool2d
-from ..functions.pooling import avg_pool3d as avg_pool3d
-from ..functions.pooling import max_pool1d as max_pool1d
-from ..functions.pooling import max_pool2d as max_pool2d
-from ..functions.pooling import max_pool3d as max_pool3d
-from ..functions.reductions import log_softmax as log_softmax
-from ..functions.reductions import logsumexp as logsumexp
-from ..functions.reductions import softmax as softmax
-from ..functions.sorting import topk as topk
-from ..primitives.elementwise import erf as erf
-from ..primitives.elementwise import relu as relu
-from ..primitives.elementwise import sigmoid as sigmoid
-from ..primitives.elementwise import silu as silu
-from ..primitives.elementwise import tanh as tanh
-from ..primitives.elementwise import where as where
-from ._activations import celu as celu
-from ._activations import glu as glu
-from ._activations import hardsigmoid as hardsigmoid
-from ._activations import hardswish as hardswish
-from ._activations import hardtanh as hardtanh
-from ._activations import logsigmoid as logsigmoid
-from ._activations import mish as mish
-from ._activations import prelu as prelu
-from ._activations import relu6 as relu6
-from ._activations import selu as selu
-from ._activations import softmin as softmin
-from ._activations import softplus as softplus
-from ._activations import softsign as softsign
-from ._activations import threshold as threshold
-from ._attention import scaled_dot_product_attention as scaled_dot_product_attention
-from ._cross_entropy import cross_entropy as cross_entropy
-from ._cross_entropy import nll_loss as nll_loss
-from ._distances import cosine_similarity as cosine_similarity
-from ._distances import normalize as normalize
-from ._distances import pairwise_distance as pairwise_distance
-from ._dropout import alpha_dropout as alpha_dropout
-from ._dropout import dropout as dropout
-from ._dropout import dropout1d as dropout1d
-from ._dropout import dropout2d as dropout2d
-from ._dropout import dropout3d as dropout3d
-from ._images import pad as pad
-from ._images import pixel_shuffle as pixel_shuffle
-from ._images import pixel_unshuffle as pixel_unshuffle
-from ._layers import embedding as embedding
-from ._layers import linear as linear
-from ._layers import one_hot as one_hot
-from ._losses import binary_cross_entropy as binary_cross_entropy
-from ._losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
-from ._losses import cosine_embedding_loss as cosine_embedding_loss
-from ._losses import gaussian_nll_loss as gaussian_nll_loss
-from ._losses import hinge_embedding_loss as hinge_embedding_loss
-from ._losses import huber_loss as huber_loss
-from ._losses import kl_div as kl_div
-from ._losses import l1_loss as l1_loss
-from ._losses import margin_ranking_loss as margin_ranking_loss
-from ._losses import mse_loss as mse_loss
-from ._losses import poisson_nll_loss as poisson_nll_loss
-from ._losses import smooth_l1_loss as smooth_l1_loss
-from ._losses import triplet_margin_loss as triplet_margin_loss
-from ._norms import batch_norm as batch_norm
-from ._norms import group_norm as group_norm
-from ._norms import instance_norm as instance_norm
-from ._norms import layer_norm as layer_norm
-from ._norms import rms_norm as rms_norm
-from ._patches import fold as fold
-from ._patches import unfold as unfold
-from ._resize import interpolate as interpolate
+# ruff: noqa: F401, F403
+from ..functions.einsum import einsum
+from ..functions.elementwise import clip, elu, gelu, leaky_relu
+from ..functions.reductions import log_softmax, logsumexp, softmax
+from ..functions.sorting import topk
+from ..primitives.elementwise import erf, relu, sigmoid, silu, tanh, where
+from ._activations import *
+from ._attention import *
+from ._convolution import *
+from ._cross_entropy import *
+from ._distances import *
+from ._dropout import *
+from ._images import *
+from ._layers import *
+from ._losses import *
+from ._norms import *
+from ._patches import *
+from ._pooling import *
+from ._resize import *
 
 __all__ = [name for name in dir() if not name.startswith("_")]  # type: ignore[reportUnsupportedDunderAll]

@@ -9,9 +9,9 @@ import math
 from typing import Any
 
 from .. import random
-from .._errors import ArgumentError, DTypeError, GradientError, ShapeError
-from .._modes import no_grad
-from .._tensor import Tensor, describe
+from .._core.tensor import Tensor, describe
+from .._foundation.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from .._foundation.modes import no_grad
 from ..functions._arguments import as_integer, as_number
 from ..functions.creation import eye, zeros
 from ..functions.elementwise import clip

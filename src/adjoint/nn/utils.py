@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from .._errors import ArgumentError, DTypeError, GradientError, ShapeError
-from .._modes import no_grad
-from .._operands import is_at_hand
-from .._tensor import Tensor
+from .._core.promotion import is_at_hand
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from .._foundation.modes import no_grad
 from ..functions import hints
 from ..functions._arguments import as_number, check_no_module
 from ..functions.creation import zeros

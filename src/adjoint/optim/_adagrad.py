@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .._tensor import Tensor
+from .._core.tensor import Tensor
 from ..kernels.optimizers import Rule, adagrad
 from ._elementwise import Elementwise
 from ._groups import Params

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .._errors import ArgumentError
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError
 from ..kernels.optimizers import Rule, adam
 from ..primitives.elementwise import sqrt
 from ._elementwise import Elementwise

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._dtypes import float64
-from .._errors import ArgumentError, DTypeError
-from .._modes import PROFILE, TRACE, Switch, mode, no_grad
-from .._tensor import Tensor
-from .._timing import region
+from .._core.tensor import Tensor
+from .._foundation.dtypes import float64
+from .._foundation.errors import ArgumentError, DTypeError
+from .._foundation.modes import PROFILE, TRACE, Switch, mode, no_grad
+from .._foundation.spans import region
 from ..functions.creation import asarray, full, zeros
 from ..functions.inplace import replace
 from ..functions.shapes import concat

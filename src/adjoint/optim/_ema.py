@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .._dtypes import float64
-from .._errors import ArgumentError
-from .._modes import no_grad
-from .._tensor import Tensor, share
+from .._core.tensor import Tensor, share
+from .._foundation.dtypes import float64
+from .._foundation.errors import ArgumentError
+from .._foundation.modes import no_grad
 from ..functions._arguments import as_number
 from ..functions.creation import asarray, zeros
 from ..functions.inplace import replace

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from .._errors import ArgumentError, DTypeError
-from .._tensor import Tensor, describe
+from .._core.tensor import Tensor, describe
+from .._foundation.errors import ArgumentError, DTypeError
 from ..functions._arguments import as_count, as_number, check_no_module
 
 Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]

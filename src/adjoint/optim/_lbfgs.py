@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .._errors import ArgumentError, DeviceError, DTypeError, TraceError
-from .._modes import is_tracing, no_grad
-from .._tensor import Tensor, describe, share
-from .._timing import region
+from .._core.tensor import Tensor, describe, share
+from .._foundation.errors import ArgumentError, DeviceError, DTypeError, TraceError
+from .._foundation.modes import is_tracing, no_grad
+from .._foundation.spans import region
 from ..functions._arguments import as_count
 from ..functions.contractions import dot
 from ..functions.creation import asarray, zeros

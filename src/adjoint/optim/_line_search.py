@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .._tensor import Tensor
+from .._core.tensor import Tensor
 
 LOWER = 1e-4  # the part of what the slope promises, by which the loss must be lower
 FLATTER = 0.9  # the part of the slope that may be left

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from .._errors import ArgumentError
-from .._modes import enable_grad
-from .._tensor import Tensor
+from .._core.tensor import Tensor
+from .._foundation.errors import ArgumentError
+from .._foundation.modes import enable_grad
 from ..functions._arguments import reject
 from ..functions.creation import zeros_like
 from ._groups import Params, as_groups, as_params, check_setting

@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 from numbers import Real
 from typing import Any
 
-from .._errors import ArgumentError, DTypeError, ShapeError
-from .._tensor import Tensor, describe, share
+from .._core.tensor import Tensor, describe, share
+from .._foundation.errors import ArgumentError, DTypeError, ShapeError
 
 
 def plain(value: Any) -> Any:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import backends
-from .._errors import DeviceError, DTypeError
-from .._modes import ANOMALY, TRACE, mode
-from .._tensor import Tensor, describe
+from .._core.tensor import Tensor, describe
+from .._foundation.errors import DeviceError, DTypeError
+from .._foundation.modes import ANOMALY, TRACE, mode
 from ..functions.elementwise import astype
 from ..functions.inplace import replace
 from ..kernels.language import TYPES

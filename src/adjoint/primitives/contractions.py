@@ -3,8 +3,8 @@
 import math
 
 from .. import op
-from .._errors import ShapeError
-from .._shapes import Shape, broadcast_shapes
+from .._core.shape_inference import Shape, broadcast_shapes
+from .._foundation.errors import ShapeError
 from .reductions import sum_
 from .shapes import lined_up, matrix_transpose, reshape
 

@@ -1,7 +1,7 @@
 """Elementwise ops that functions wrap (`astype`, `clip`, `x.add_`) or rules are made of."""
 
 from .. import op
-from .._operands import casting
+from .._core.promotion import casting
 from .elementwise import logical_and, maximum, where
 
 cast = op.elementwise(

@@ -6,8 +6,8 @@ are a choice, so that their gradients aren't always to be had from a formula.
 """
 
 from .. import op
-from .._modes import no_grad
-from .._shapes import at_axis
+from .._core.shape_inference import at_axis
+from .._foundation.modes import no_grad
 from .contractions import matmul
 from .creation import full
 from .elementwise import abs as absolute

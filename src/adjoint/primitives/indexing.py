@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from .. import op
-from .._shapes import Shape
+from .._core.shape_inference import Shape
 from ..backends import widest
 from .creation import arange, full
 from .elementwise import (

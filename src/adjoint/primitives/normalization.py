@@ -7,7 +7,7 @@ Like a convolution's it is linear in the gradients, and with respect to `dout` i
 import math
 
 from .. import op
-from .._shapes import Shape, reduced_shape
+from .._core.shape_inference import Shape, reduced_shape
 from .creation import full
 from .elementwise import sqrt
 from .reductions import repeated, sum_, unbroadcast

@@ -6,8 +6,8 @@ aren't, so factors are multiplied without most of their powers of two, which are
 """
 
 from .. import op
-from .._dtypes import float16, float32
-from .._shapes import Shape, at_axis
+from .._core.shape_inference import Shape, at_axis
+from .._foundation.dtypes import float16, float32
 from ..backends import exponent_bound
 from .conversions import cast, scale
 from .elementwise import abs, isfinite, log2, logical_and, maximum, minimum, trunc, where

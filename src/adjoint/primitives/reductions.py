@@ -3,8 +3,8 @@
 import math
 
 from .. import op
-from .._dtypes import float16, float32
-from .._shapes import Shape, reduced_shape
+from .._core.shape_inference import Shape, reduced_shape
+from .._foundation.dtypes import float16, float32
 from ..backends import widest
 from .conversions import cast
 from .elementwise import equal, exp, isnan, logical_or, where

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 
 from .. import op
-from .._shapes import Shape, at_axis, broadcast_shapes
+from .._core.shape_inference import Shape, at_axis, broadcast_shapes
 
 
 def indexed_shape(shape: Shape, spec: tuple, index_shapes: tuple[Shape, ...] = ()) -> Shape:

@@ -7,8 +7,8 @@ what is differentiated. So their rules, which use the same parts again, hold in 
 import math
 
 from .. import op
-from .._modes import no_grad
-from .._shapes import Shape
+from .._core.shape_inference import Shape
+from .._foundation.modes import no_grad
 from .contractions import matmul
 from .creation import eye
 from .elementwise import abs as absolute

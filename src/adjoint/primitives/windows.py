@@ -8,7 +8,7 @@ in each input and are each other's rules; so are sums over windows and their adj
 import math
 
 from .. import op
-from .._shapes import Shape
+from .._core.shape_inference import Shape
 from .indexing import scatter_along_axis
 from .reductions import broadcast_to, sum_
 from .shapes import permute_dims, reshape

@@ -17,7 +17,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .._tensor import Tensor
+from .._core.tensor import Tensor
 from ..functions import hints
 from ._choice import categorical, choice, permutation
 from ._continuous import cauchy, exponential, gumbel, laplace, normal, uniform

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import ArgumentError, ShapeError
-from .._operands import to_dtype
-from .._tensor import Tensor, describe
+from .._core.promotion import to_dtype
+from .._core.tensor import Tensor, describe
+from .._foundation.errors import ArgumentError, ShapeError
 from ..backends import widest
 from ..functions._arguments import as_axis, as_shape, as_tensor, reject
 from ..functions.creation import asarray

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from .._operands import to_dtype
-from .._silence import compute
-from .._tensor import Tensor
+from .._core.promotion import to_dtype
+from .._core.tensor import Tensor
+from .._foundation.silence import compute
 from ..functions._arguments import shape_first
 from ..functions.creation import ask_for_grad
 from ..functions.shapes import concat, reshape

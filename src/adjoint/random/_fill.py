@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .._errors import DTypeError
-from .._tensor import Tensor, describe
+from .._core.tensor import Tensor, describe
+from .._foundation.errors import DTypeError
 from ..functions.assignment import assign, writable
 from ._continuous import normal, uniform
 

@@ -6,9 +6,9 @@ refused.
 
 from typing import Any
 
-from .._errors import ShapeError
-from .._operands import constant, to_dtype
-from .._tensor import Tensor
+from .._core.promotion import constant, to_dtype
+from .._core.tensor import Tensor
+from .._foundation.errors import ShapeError
 from ..primitives.creation import random_log_gamma
 from ..primitives.elementwise import exp, sigmoid
 from ..primitives.reductions import broadcast_to, softmax

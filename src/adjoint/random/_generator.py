@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._errors import ArgumentError, DTypeError
-from .._modes import mode
-from .._operands import lift
-from .._tensor import Tensor, describe, share, wrap
+from .._core.promotion import lift
+from .._core.tensor import Tensor, describe, share, wrap
+from .._foundation.errors import ArgumentError, DTypeError
+from .._foundation.modes import mode
 from ..functions._arguments import as_integer
 from ..functions.assignment import rebind
 from ..functions.creation import zeros

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from .._dtypes import as_numpy, show, uint64
-from .._errors import DTypeError
-from .._operands import to_dtype
-from .._tensor import Tensor, describe
+from .._core.promotion import to_dtype
+from .._core.tensor import Tensor, describe
+from .._foundation.dtypes import as_numpy, show, uint64
+from .._foundation.errors import DTypeError
 from ..backends import widest
 from ..functions._arguments import as_integer, as_tensor
 from ..primitives.conversions import cast

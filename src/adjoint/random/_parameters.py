@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import backends
-from .._dtypes import SCALAR_RANK, Default, as_numpy, float16, float32, promote, show
-from .._errors import ArgumentError, DTypeError, GradientError, ShapeError
-from .._modes import is_grad_enabled, is_tracing
-from .._operands import beside_tensors, check_devices, to_dtype
-from .._shapes import broadcast_shapes, broadcasts_to
-from .._tensor import Tensor, describe
+from .._core.promotion import beside_tensors, check_devices, to_dtype
+from .._core.shape_inference import broadcast_shapes, broadcasts_to
+from .._core.tensor import Tensor, describe
+from .._foundation.dtypes import SCALAR_RANK, Default, as_numpy, float16, float32, promote, show
+from .._foundation.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from .._foundation.modes import is_grad_enabled, is_tracing
 from ..functions._arguments import as_shape, as_tensor
 from ..functions.creation import ask_for_grad
 from ..primitives.elementwise import logical_and

@@ -8,8 +8,8 @@ Chebyshev series in y, fitted in 60 digits. Largest error: 2 ulp.
 import math
 from typing import Any
 
-from .._operands import constant, to_dtype
-from .._tensor import Tensor
+from .._core.promotion import constant, to_dtype
+from .._core.tensor import Tensor
 from ..primitives.conversions import clip
 from ..primitives.elementwise import abs, exp, log, log1p, logaddexp, maximum, minimum, sqrt, where
 from ._generator import Generator

@@ -2,16 +2,10 @@
 
 from typing import NamedTuple
 
-from .._tensor import Tensor
+from .._core.tensor import Tensor
 from ..primitives.conversions import cast
 from ..primitives.creation import random_bits
-from ..primitives.elementwise import (
-    bitwise_invert,
-    bitwise_right_shift,
-    log,
-    log1p,
-    where,
-)
+from ..primitives.elementwise import bitwise_invert, bitwise_right_shift, log, log1p, where
 from ..primitives.shapes import slice_
 from ._parameters import Draw
 

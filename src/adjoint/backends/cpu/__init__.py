@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..._silence import compute, computing
+from ..._foundation.silence import compute, computing
 from . import blas, dispatch, indexing
 from .blas import blas_threads as blas_threads
-from .dispatch import LEAST as LEAST
+from .dispatch import LEAST
 from .reductions import magnitudes
 from .table import KERNELS as NUMPY
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._silence import computing, is_computing, silence, silent_context
+from ..._foundation.silence import computing, is_computing, silence, silent_context
 from .jit import available
 from .table import COMPLEX
 

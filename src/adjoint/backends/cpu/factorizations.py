@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import ArgumentError, GradientError
+from ..._foundation.errors import ArgumentError, GradientError
 from .table import KERNELS, kernel
 
 

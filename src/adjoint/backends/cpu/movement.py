@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..._silence import compute
+from ..._foundation.silence import compute
 from .. import LOADED
 from .table import kernel
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..._errors import ArgumentError, GradientError
+from ..._foundation.errors import ArgumentError, GradientError
 from .factorizations import refusal, refused
 from .table import KERNELS, kernel
 from .triangles import adjoint

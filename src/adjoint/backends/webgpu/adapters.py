@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..._errors import DeviceError
+from ..._foundation.errors import DeviceError
 
 # What is wanted first. Software drivers come last, and OpenGL after everything of its kind.
 KINDS = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")

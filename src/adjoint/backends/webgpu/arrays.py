@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import DeviceError, DTypeError
+from ..._foundation.errors import DeviceError, DTypeError
 from ..spaces import Ints
 from .buffers import Memory
 

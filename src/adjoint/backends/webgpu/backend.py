@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._silence import compute, computing
-from ..._timing import observed
+from ..._foundation.silence import compute, computing
+from ..._foundation.spans import observed
 from . import elementwise, host
 from .arrays import Array
 from .device import Device

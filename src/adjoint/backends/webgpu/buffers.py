@@ -11,7 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from ..._errors import DeviceError
+from ..._foundation.errors import DeviceError
 
 SMALLEST = 256  # bytes
 

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..._errors import DeviceError, KernelError
-from ..._timing import observed
+from ..._foundation.errors import DeviceError, KernelError
+from ..._foundation.spans import observed
 from . import adapters
 from .arrays import SIZES, WGSL, check_dtype
 from .arrays import Array as AnyArray

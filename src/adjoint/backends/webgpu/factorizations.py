@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ..._errors import AdjointError, GradientError
+from ..._foundation.errors import AdjointError, GradientError
 from . import elimination, host
 from .arrays import Array, Ints, broadcast_shape
 from .maps import contiguous_copy

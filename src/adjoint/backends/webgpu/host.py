@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._config import config
-from ..._errors import DeviceError
-from ..._warnings import warn
+from ..._foundation.caller_warnings import warn
+from ..._foundation.config import config
+from ..._foundation.errors import DeviceError
 from .. import backend, widest
 from .arrays import Array
 

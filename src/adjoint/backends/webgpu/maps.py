@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._silence import compute
+from ..._foundation.silence import compute
 from ...kernels.language import (
     BOOL,
     F16,

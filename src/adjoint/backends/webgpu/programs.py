@@ -16,7 +16,7 @@ for), and `p` has the words: u32, unless they say otherwise as `name:i32` or `na
 import struct
 from collections.abc import Mapping
 
-from ..._errors import DeviceError
+from ..._foundation.errors import DeviceError
 
 # Rounds of all loops of an invocation together: some software drivers end them after 65535, without
 # a word. What may take more is done by several launches.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import IndexingError
+from ..._foundation.errors import IndexingError
 from ...kernels.language import BOOL, F16, F32, TYPES, Kernel, Type, convert, element, reduce
 from ...kernels.rows import ROWS
 from ..spaces import Ints

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ..._errors import AdjointError, GradientError
+from ..._foundation.errors import AdjointError, GradientError
 from ..cpu.solving import SINGULAR
 from ..spaces import steps_in
 from . import elimination, host

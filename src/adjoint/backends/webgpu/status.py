@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import ArgumentError, IndexingError
+from ..._foundation.errors import ArgumentError, IndexingError
 from .arrays import Array, Ints
 from .programs import Program
 

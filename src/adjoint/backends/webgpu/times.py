@@ -3,8 +3,8 @@
 from collections import defaultdict
 from typing import Any
 
-from ..._errors import DeviceError
-from ..._timing import observed
+from ..._foundation.errors import DeviceError
+from ..._foundation.spans import observed
 from .programs import Program
 
 MOST = 256  # launches of one submission: device.LAUNCHES

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ..._errors import ArgumentError
-from ..._modes import no_grad
-from ..._tensor import Tensor
+from ..._core.tensor import Tensor
+from ..._foundation.errors import ArgumentError
+from ..._foundation.modes import no_grad
 from ...functions._arguments import as_integer
 from ...functions.creation import full
 from .. import functional as F
@@ -12,6 +12,32 @@ from .._operands import as_scalar
 from .._parameter import Parameter
 from .applied import OfOne, count, kind, one_of
 from .module import Module
+
+__all__ = [
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
+    "SELU",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "PReLU",
+    "ReLU",
+    "ReLU6",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmin",
+    "Softplus",
+    "Softsign",
+    "Tanh",
+    "Threshold",
+]
 
 
 class ReLU(OfOne):

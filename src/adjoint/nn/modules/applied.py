@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from ..._errors import ArgumentError, KeywordError
-from ..._tensor import Tensor
+from ..._core.tensor import Tensor
+from ..._foundation.errors import ArgumentError, KeywordError
 from ...functions._arguments import as_count, reject
 from .module import Module
 

@@ -3,9 +3,9 @@
 import math
 from typing import Any, NamedTuple
 
-from ..._errors import ArgumentError, DTypeError, ShapeError
-from ..._shapes import Shape
-from ..._tensor import Tensor
+from ..._core.shape_inference import Shape
+from ..._core.tensor import Tensor
+from ..._foundation.errors import ArgumentError, DTypeError, ShapeError
 from ...functions._arguments import as_real, as_tensor
 from ...functions.contractions import matmul
 from ...functions.creation import empty
@@ -21,6 +21,8 @@ from .._parameter import Parameter
 from .applied import check_multiple, count, kind
 from .linear import Linear
 from .module import Module
+
+__all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):

@@ -5,8 +5,10 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..._errors import DTypeError, IndexingError
+from ..._foundation.errors import DTypeError, IndexingError
 from .module import Module
+
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
 
 class Numbered(Module):

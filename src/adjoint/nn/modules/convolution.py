@@ -4,17 +4,19 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._errors import ArgumentError, ShapeError
-from ..._tensor import Tensor
+from ..._core.tensor import Tensor
+from ..._foundation.errors import ArgumentError, ShapeError
 from ...functions._arguments import as_shape, as_tensor
-from ...functions._windows import batched, per_axis
-from ...functions.convolution import Counts, as_widths, check_output_padding, transposed_size
 from ...functions.creation import empty
 from .. import functional as F
 from .. import init
+from .._convolution import Counts, as_widths, check_output_padding, transposed_size
 from .._parameter import Parameter
+from .._windows import batched, per_axis
 from .applied import check_multiple, count, kind, one_of
 from .module import Module
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 

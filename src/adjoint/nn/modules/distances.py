@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from ..._tensor import Tensor
+from ..._core.tensor import Tensor
 from ...functions._arguments import as_integer, as_number
 from .. import functional as F
 from .applied import Applied
+
+__all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class Between(Applied):

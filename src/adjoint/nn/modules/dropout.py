@@ -6,6 +6,8 @@ from .. import functional as F
 from .._dropout import as_probability
 from .applied import OfOne, kind, settings
 
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d"]
+
 
 class Drop(OfOne):
     """A kind of dropout with probability p."""

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ..._errors import ArgumentError, ShapeError
-from ..._modes import no_grad
-from ..._tensor import Tensor
+from ..._core.tensor import Tensor
+from ..._foundation.errors import ArgumentError, ShapeError
+from ..._foundation.modes import no_grad
 from ...functions._arguments import as_integer, as_tensor, reject
 from ...functions.creation import empty
 from .. import functional as F
@@ -12,6 +12,8 @@ from .. import init
 from .._parameter import Parameter
 from .applied import count
 from .module import Module
+
+__all__ = ["Embedding"]
 
 
 class Embedding(Module):

@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from ..._blocks import undoing
-from ..._errors import ArgumentError, DTypeError
-from ..._tensor import Tensor
+from ..._core.tensor import Tensor
+from ..._foundation.blocks import undoing
+from ..._foundation.errors import ArgumentError, DTypeError
 from .module import Module
 from .paths import joined, places, shown
+
+__all__ = ["functional_call"]
 
 Place = tuple[Module, str]  # where a tensor is: an attribute of a module
 

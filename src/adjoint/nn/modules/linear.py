@@ -3,13 +3,15 @@
 import math
 from typing import Any
 
-from ..._tensor import Tensor
+from ..._core.tensor import Tensor
 from ...functions.creation import empty
 from .. import functional as F
 from .. import init
 from .._parameter import Parameter
 from .applied import count
 from .module import Module
+
+__all__ = ["Identity", "Linear"]
 
 
 class Linear(Module):

@@ -2,12 +2,30 @@
 
 from typing import Any
 
-from ..._errors import ArgumentError
-from ..._tensor import Tensor
+from ..._core.tensor import Tensor
+from ..._foundation.errors import ArgumentError
 from ...functions._arguments import as_integer, as_number, as_real
 from .. import functional as F
 from .._reduction import check_reduction
 from .applied import Applied, kind
+
+__all__ = [
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "CosineEmbeddingLoss",
+    "CrossEntropyLoss",
+    "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "MSELoss",
+    "MarginRankingLoss",
+    "NLLLoss",
+    "PoissonNLLLoss",
+    "SmoothL1Loss",
+    "TripletMarginLoss",
+]
 
 
 class Reduced(Applied):

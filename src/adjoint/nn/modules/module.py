@@ -8,16 +8,18 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from ..._dtypes import DType, float16, float32, float64
-from ..._errors import ArgumentError, DTypeError, KeywordError
-from ..._modes import PROFILE, mode
-from ..._node import HookHandle, registered
-from ..._tensor import Tensor, share
+from ..._core.node import HookHandle, registered
+from ..._core.tensor import Tensor, share
+from ..._foundation.dtypes import DType, float16, float32, float64
+from ..._foundation.errors import ArgumentError, DTypeError, KeywordError
+from ..._foundation.modes import PROFILE, mode
 from ...functions import hints
 from ...functions.creation import zeros_like
 from .._parameter import Parameter, moved, put
 from . import paths, states
 from .paths import joined, shown
+
+__all__ = ["Module"]
 
 
 class Hooks(NamedTuple):

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..._dtypes import int64
-from ..._errors import ShapeError
-from ..._modes import is_recomputing, no_grad
-from ..._tensor import Tensor
+from ..._core.tensor import Tensor
+from ..._foundation.dtypes import int64
+from ..._foundation.errors import ShapeError
+from ..._foundation.modes import is_recomputing, no_grad
 from ...functions._arguments import as_number, as_real, as_shape
 from ...functions.creation import ones, tensor, zeros
 from ...functions.shapes import expand_dims, squeeze
@@ -14,6 +14,18 @@ from .. import functional as F
 from .._parameter import Parameter
 from .applied import check_multiple, count, kind, settings
 from .module import Module
+
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "GroupNorm",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LayerNorm",
+    "RMSNorm",
+]
 
 
 class Norm(Module):

@@ -3,13 +3,31 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..._errors import ArgumentError
-from ..._tensor import Tensor
+from ..._core.tensor import Tensor
+from ..._foundation.errors import ArgumentError
 from ...functions._arguments import as_integers
 from .. import functional as F
 from .._operands import as_scalar
 from .applied import kind, settings
 from .module import Module
+
+__all__ = [
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
+]
 
 
 class Padding(Module):

@@ -4,10 +4,12 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from ..._errors import DTypeError, IndexingError
-from ..._tensor import Tensor, describe
+from ..._core.tensor import Tensor, describe
+from ..._foundation.errors import DTypeError, IndexingError
 from .._parameter import Parameter
 from .module import Module
+
+__all__ = ["ParameterDict", "ParameterList"]
 
 
 class Held(Module):

@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from ...functions._windows import per_axis
 from .. import functional as F
 from .._patches import geometry
+from .._windows import per_axis
 from .applied import OfOne
+
+__all__ = ["Fold", "Unfold"]
 
 WINDOW = ("kernel_size", "dilation", "padding", "stride")
 

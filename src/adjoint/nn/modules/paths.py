@@ -5,9 +5,9 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..._errors import AdjointError, ArgumentError
-from ..._tensor import Tensor, describe
-from ..._timing import region
+from ..._core.tensor import Tensor, describe
+from ..._foundation.errors import AdjointError, ArgumentError
+from ..._foundation.spans import region
 
 if TYPE_CHECKING:
     from .module import Module

@@ -2,12 +2,27 @@
 
 from typing import Any
 
-from ..._errors import ArgumentError
+from ..._foundation.errors import ArgumentError
 from ...functions._arguments import as_integer
-from ...functions._windows import per_axis
-from ...functions.pooling import Counts, pool_padding
 from .. import functional as F
+from .._pooling import Counts, pool_padding
+from .._windows import per_axis
 from .applied import OfOne, kind, settings
+
+__all__ = [
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+]
 
 
 class Pool(OfOne):

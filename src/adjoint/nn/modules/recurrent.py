@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..._errors import ArgumentError, DTypeError, ShapeError
-from ..._tensor import Tensor
+from ..._core.tensor import Tensor
+from ..._foundation.errors import ArgumentError, DTypeError, ShapeError
 from ...functions._arguments import as_real, in_common_dtype
 from ...functions.creation import empty, zeros
 from ...functions.shapes import concat, expand_dims, squeeze, stack, swapaxes, unstack
@@ -20,6 +20,8 @@ from .._operands import narrowed, widened
 from .._parameter import Parameter
 from .applied import count, kind, one_of
 from .module import Module
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
 
 States = tuple[Tensor, ...]  # h, or h and c
 USUAL = {

@@ -4,13 +4,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._errors import ArgumentError
-from ..._tensor import Tensor
+from ..._core.tensor import Tensor
+from ..._foundation.errors import ArgumentError
 from ...functions._arguments import as_axis, as_integer, as_integers, as_number, as_tensor, reject
 from ...functions.shapes import reshape
 from .. import functional as F
 from .applied import OfOne, count, one_of, settings
 from .module import Module
+
+__all__ = ["Flatten", "PixelShuffle", "PixelUnshuffle", "Unflatten", "Upsample"]
 
 SMOOTH = ("linear", "bilinear", "trilinear", "bicubic")
 MODES = ("nearest", "nearest-exact", "area", *SMOOTH)

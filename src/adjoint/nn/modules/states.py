@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..._errors import ArgumentError, DTypeError
-from ..._modes import no_grad
-from ..._tensor import Tensor, describe
+from ..._core.tensor import Tensor, describe
+from ..._foundation.errors import ArgumentError, DTypeError
+from ..._foundation.modes import no_grad
 from ...functions.dtypes import can_cast
 from ...functions.elementwise import astype
 from . import paths

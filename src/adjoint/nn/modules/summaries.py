@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ... import random
-from ..._modes import no_grad
-from ..._show import show_bytes, table
-from ..._tensor import Tensor, describe, share
-from ..._tree import leaves
+from ..._core.tensor import Tensor, describe, share
+from ..._foundation.formatting import show_bytes, table
+from ..._foundation.modes import no_grad
+from ..._foundation.trees import leaves
 from ...functions.creation import zeros
 from .module import Module
 from .paths import places

@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..._errors import DTypeError
-from ..._tensor import Tensor
+from ..._core.tensor import Tensor
+from ..._foundation.errors import DTypeError
 from ...functions._arguments import as_integer, reject
 from ...functions.arrangement import triu
 from ...functions.creation import full
@@ -19,6 +19,14 @@ from .dropout import Dropout
 from .linear import Linear
 from .module import Module
 from .norms import LayerNorm
+
+__all__ = [
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
 
 ACTIVATIONS: dict[str, Callable] = {"relu": F.relu, "gelu": F.gelu}
 

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from ..._errors import ArgumentError
+from ..._foundation.errors import ArgumentError
 from ...functions._arguments import as_number
 from ._scheduler import check_optimizer
 

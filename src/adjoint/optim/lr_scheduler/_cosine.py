@@ -2,7 +2,7 @@
 
 import math
 
-from ..._errors import ArgumentError
+from ..._foundation.errors import ArgumentError
 from ...functions._arguments import as_count, as_number
 from .._optimizer import Optimizer
 from ._scheduler import LRScheduler

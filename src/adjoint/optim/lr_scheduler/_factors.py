@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ..._errors import ArgumentError, DTypeError
+from ..._foundation.errors import ArgumentError, DTypeError
 from ...functions._arguments import as_count, as_integer, as_number
 from .._optimizer import Optimizer
 from ._arguments import as_part, for_groups

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-from ..._errors import ArgumentError
+from ..._foundation.errors import ArgumentError
 from ...functions._arguments import as_count, as_number
 from .._optimizer import Optimizer
 from ._arguments import as_positive, numbers_for_groups

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..._errors import ArgumentError, DTypeError
+from ..._foundation.errors import ArgumentError, DTypeError
 from ...functions._arguments import as_integer, as_number
 from .._optimizer import Optimizer
 from ._arguments import numbers_for_groups

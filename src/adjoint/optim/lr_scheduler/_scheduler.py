@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..._errors import ArgumentError, DTypeError
+from ..._foundation.errors import ArgumentError, DTypeError
 from ...functions._arguments import as_integer
 from .._optimizer import Optimizer
 from .._saved import check_entries, check_kind, plain

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from ..._errors import ArgumentError, DTypeError
+from ..._foundation.errors import ArgumentError, DTypeError
 from ...functions._arguments import as_integer
 from .._optimizer import Optimizer
 from ._plateau import ReduceLROnPlateau

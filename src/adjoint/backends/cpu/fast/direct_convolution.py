@@ -13,7 +13,8 @@ from ....kernels.convolution.plans import Correlation, Machine, Weights, Work
 from ....kernels.convolution.writer import Tile
 from .. import jit
 from ..jit import compiler, memory, threads
-from .launch import address, launch
+from ..jit.addresses import address
+from .launch import launch
 
 SCRATCH = 1 << 25  # bytes that packed images may take
 SUMS = 1 << 22  # bytes that sums of parts of the images may take

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from ....kernels import elimination as templates
+from ..jit.addresses import address
 from ..jit.compiler import compiled
 from ..jit.memory import empty
-from .launch import address, chunks_of, launch
+from .launch import chunks_of, launch
 from .matmul import add_product
 
 KINDS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}

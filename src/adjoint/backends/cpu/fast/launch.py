@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..jit.addresses import address as address
 from ..jit.threads import run
 
 # Machine code for moving elements of a size, and for adding those of a dtype.

@@ -11,10 +11,10 @@ import numpy as np
 from ....kernels.language import Kernel
 from ....kernels.llvm import Layout, render
 from ...spaces import Ints, axis_order, merged, steps_in
+from ..jit.addresses import address
 from ..jit.compiler import compiled
 from ..jit.memory import empty
 from ..jit.threads import run
-from .launch import address
 
 CHUNK = 1 << 14  # elements
 STREAMED = 1 << 23  # bytes of an output, from which on it is written past the caches

@@ -10,10 +10,11 @@ import numpy as np
 
 from ....kernels import mirror as templates
 from .. import triangles as reference
+from ..jit.addresses import address
 from ..jit.compiler import compiled
 from ..jit.memory import empty
 from .elimination import KINDS, in_whole_steps, steps
-from .launch import address, chunks_of, launch
+from .launch import chunks_of, launch
 
 
 @functools.cache

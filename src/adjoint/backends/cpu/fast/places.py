@@ -13,10 +13,11 @@ import numpy as np
 
 from ....kernels import places as templates
 from .. import indexing as reference
+from ..jit.addresses import address
 from ..jit.compiler import compiled
 from ..jit.memory import empty
 from ..table import wide
-from .launch import BY_DTYPE, BY_SIZE, address, chunks_of, launch
+from .launch import BY_DTYPE, BY_SIZE, chunks_of, launch
 
 WHOLE = slice(None)
 COMPONENT = {np.dtype("c8"): np.dtype("f4"), np.dtype("c16"): np.dtype("f8")}

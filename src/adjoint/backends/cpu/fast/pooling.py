@@ -14,9 +14,10 @@ from ....kernels import pooling as templates
 from ....kernels.pooling import Wide
 from ....kernels.template import VECTOR
 from .. import windows as reference
+from ..jit.addresses import address
 from ..jit.compiler import compiled
 from ..jit.memory import empty
-from .launch import BY_DTYPE, address, chunks_of, launch
+from .launch import BY_DTYPE, chunks_of, launch
 
 Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]

@@ -11,9 +11,10 @@ import numpy as np
 
 from ....kernels import running as templates
 from .. import reductions as reference
+from ..jit.addresses import address
 from ..jit.compiler import compiled
 from ..jit.memory import empty
-from .launch import BY_DTYPE, address, chunks_of, launch
+from .launch import BY_DTYPE, chunks_of, launch
 
 FROM = 1 << 11  # elements, from which on a launch pays
 FROM_RECURRENCE = 1 << 8  # NumPy makes a few calls for each step of it

@@ -7,9 +7,10 @@ import numpy as np
 
 from ....kernels import threefry as template
 from .. import threefry as reference
+from ..jit.addresses import address
 from ..jit.compiler import compiled
 from ..jit.memory import empty
-from .launch import address, chunks_of, launch
+from .launch import chunks_of, launch
 
 CHUNK = 1 << 13  # words of a chunk
 UINT32 = np.dtype(np.uint32)

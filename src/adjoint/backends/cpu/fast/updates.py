@@ -13,10 +13,10 @@ import numpy as np
 
 from ....kernels.llvm import Layout
 from ....kernels.text import Function
-from ..jit.addresses import HEADER
+from ..jit.addresses import HEADER, address
 from ..jit.compiler import compiled
 from ..jit.threads import run
-from .launch import address, chunks_of
+from .launch import chunks_of
 from .maps import Launcher
 
 OWN = 6  # words of `many`, which the blocks of the tensors follow

@@ -17,8 +17,8 @@ import sys
 import threading
 from typing import Any
 
-from ...._errors import KernelError
-from ...._timing import observed
+from ...._foundation.errors import KernelError
+from ...._foundation.spans import observed
 from . import cache, halves
 
 PASSES = ("sroa", "instruction_combine")

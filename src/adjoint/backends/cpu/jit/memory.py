@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._errors import ArgumentError
+from ...._foundation.errors import ArgumentError
 from . import allocator, available, compiler, handler
 
 POOLED_FROM = 1 << 15  # bytes

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from ...._threads import checked_threads
+from ...._foundation.thread_limits import checked_threads
 from . import fork_join, obstacle
 from .compiler import compiled
 

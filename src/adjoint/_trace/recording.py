@@ -1,0 +1,379 @@
+"""Tracing: run a function on arrays without values, and keep what it did.
+
+While a function is traced every op is recorded, also those on tensors from outside: the mode
+decides, not the arguments. Tensors from outside become captures, read anew at every replay; those
+that the function changes (parameters, `.grad`s, the random state) are put back by the replay.
+Whatever the function did to them while it was traced is undone at the end, also if it raises.
+"""
+
+import itertools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import backends
+from .._core.declaration import Op
+from .._core.execute import explained
+from .._core.node import Leaf, Node, next_order
+from .._core.plan import dtype_of
+from .._core.shape_inference import Shape, infer_dtypes, infer_shapes
+from .._core.tensor import Tensor, describe, wrap
+from .._foundation.blocks import Block, all_of, ends
+from .._foundation.dtypes import SCALAR_RANK, show
+from .._foundation.errors import TraceError
+from .._foundation.modes import GRAD, TRACE, mode, no_grad
+from ..primitives.shapes import reshape
+
+
+class Traced:
+    """A raw array of which only shape, dtype and device are known; `mark` tells whose it is."""
+
+    __slots__ = ("device", "dtype", "mark", "name", "shape")
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> Any:
+        raise TraceError.escaped("trace")
+
+    def __init__(self, name: str, shape: Shape, dtype: np.dtype, device: str, mark: object) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.mark = mark
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def __repr__(self) -> str:
+        return f"%{self.name}"
+
+    def typed(self) -> str:
+        return f"{self} : {show(self.dtype)}{list(self.shape)}"
+
+
+class Step(NamedTuple):
+    """One recorded op: its inputs are Traced arrays, Python scalars or None.
+
+    `attached`: for each input, whether it has a gradient outside of the traced function.
+    """
+
+    op: Op
+    inputs: tuple
+    attrs: dict[str, Any]
+    results: tuple[Traced, ...]
+    attached: tuple[bool, ...] = ()
+
+    def __repr__(self) -> str:
+        attrs = [f"{key}={plain(value)}" for key, value in self.attrs.items()]
+        call = f"{self.op.name}({', '.join([*map(repr, self.inputs), *attrs])})"
+        return f"{', '.join(result.typed() for result in self.results)} = {call}"
+
+
+def plain(value: Any) -> str:
+    """An attribute's value, short."""
+    return value.name if isinstance(value, np.dtype) else repr(value)
+
+
+class Slot(NamedTuple):
+    """Where a graph reads or writes: a tensor from outside, or an input by its number, or either's
+    `.grad`. Random states count from the end of the inputs."""
+
+    owner: Tensor | int
+    grad: bool = False
+
+    def tensor(self, inputs: list[Tensor]) -> Tensor:
+        return inputs[self.owner] if isinstance(self.owner, int) else self.owner
+
+    def read(self, inputs: list[Tensor]) -> Tensor:
+        tensor = self.tensor(inputs)
+        if not self.grad:
+            return tensor
+        if tensor.grad is None:
+            raise TraceError(
+                f"graph: a tensor ({describe(tensor)}) had a .grad when the function was traced, "
+                "but has none now"
+            )
+        return tensor.grad
+
+    @property
+    def is_argument(self) -> bool:
+        return isinstance(self.owner, int) and self.owner >= 0
+
+    def __repr__(self) -> str:
+        owner = f"input {self.owner}" if self.is_argument else "a tensor"
+        return f"the .grad of {owner}" if self.grad else owner
+
+
+class Before(NamedTuple):
+    """A tensor as it was before the trace touched it."""
+
+    tensor: Tensor
+    raw: Any
+    node: Any
+    grad: Tensor | None
+
+
+class Trace(Block):
+    """A recording; what runs in its `with` block is recorded, and undone at the end."""
+
+    def __init__(self) -> None:
+        self.start = next_order()
+        self.outer: Trace | None = mode.trace
+        self.mark = object()
+        self.steps: list[Step] = []
+        self.captures: dict[int, tuple[Traced, Slot]] = {}
+        self.before: dict[int, Before] = {}
+        self.grads: dict[int, Traced | None] = {}  # `.grad`s met: what stands for them, if read
+        self.without_grad: list[Slot] = []  # whose `.grad` was read, and was None
+        self.stand_ins: dict[int, Tensor] = {}  # tensors that are arguments: what stands for them
+        self.number = itertools.count()
+        self.leads_outside: dict[Node, bool] = {}  # of nodes: whether one that was there before
+        self.changes_seen = 0  # of tensors from outside
+        self.impure: dict[Traced, str] = {}  # results of ops whose forward did more than compute
+        self.generators: dict[int, Any] = {}  # by the ids of their states
+        self.below: dict[int, Tensor] = {}  # by position: what computed arguments are computed from
+        self.former = mode.word, mode.trace, mode.draws
+        self.calls_at_end: list[tuple] = []
+
+    def __enter__(self) -> "Trace":
+        word, trace, draws = self.former = mode.word, mode.trace, mode.draws
+        self.calls_at_end.append((setattr, mode, "word", word))
+        self.calls_at_end.append((setattr, mode, "trace", trace))
+        self.calls_at_end.append((setattr, mode, "draws", draws))
+        end = all_of(self.calls_at_end)
+        ends.stack += (end,)
+        mode.word, mode.trace, mode.draws = word | TRACE, self, self
+        return self
+
+    def new(self, shape: Shape, dtype: np.dtype, device: str) -> Traced:
+        return Traced(str(next(self.number)), shape, dtype, device, self.mark)
+
+    def like(self, tensor: Tensor) -> Traced:
+        return self.new(tensor.raw.shape, tensor.raw.dtype, tensor.device)
+
+    def owns(self, data: Any) -> bool:
+        return type(data) is Traced and data.mark is self.mark
+
+    def record(self, op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
+        """Note down an op; returns its inputs, as rules will see them, and its results."""
+        check_static(op)
+        lifted = [self.lift(x) if isinstance(x, Tensor) else x for x in inputs]
+        attached = self.attachments(inputs)
+        if op.forward is not None and op.kind != "elementwise":
+            results = self.looked_into(op, inputs, attrs, lifted, attached)
+        else:
+            results = self.step(op, lifted, attrs, attached)
+        return self.typed(op, lifted), results
+
+    def looked_into(
+        self, op: Op, inputs: Any, attrs: dict, lifted: list, attached: tuple[bool, ...]
+    ) -> tuple:
+        """The results of an op whose forward is written in ops: these are the steps, or the op
+        itself is where gradients may be recorded, as it has a rule of its own."""
+        count, changes_seen = len(self.steps), self.changes_seen
+        results = self.inline(op, inputs, attrs)
+        if not op.differentiable or not mode.word & GRAD:
+            return results
+        if self.changes_seen > changes_seen or any(s.op.random for s in self.steps[count:]):
+            self.impure.update(dict.fromkeys(results, op.name))
+            return results
+        del self.steps[count:]
+        results = tuple(self.new(x.shape, x.dtype, x.device) for x in results)
+        self.steps.append(Step(op, tuple(lifted), dict(attrs), results, attached))
+        return results
+
+    def attachments(self, inputs: Any) -> tuple[bool, ...]:
+        if not mode.word & GRAD:
+            return (False,) * len(inputs)
+        return tuple([isinstance(x, Tensor) and self.attached(x) for x in inputs])
+
+    def attached(self, tensor: Tensor) -> bool:
+        """Whether gradients flow from a tensor out of the function: it isn't detached, nor does it
+        depend on nothing but leaves that the function made for itself."""
+        node, known = tensor.node, self.leads_outside
+        if node is None:
+            return False
+        if node in known:
+            return known[node]
+        stack = [node]
+        while stack:
+            node = stack[-1]
+            inputs = () if node.order > self.start else node.inputs
+            waiting = [parent for parent in inputs if parent not in known]
+            if waiting and node not in known:
+                stack += waiting
+                continue
+            known.setdefault(node, node.order > self.start or any(known[x] for x in inputs))
+            stack.pop()
+        return known[node]
+
+    def step(self, op: Op, lifted: list, attrs: dict, attached: tuple = ()) -> tuple:
+        """Note down an op as one step; returns its results."""
+        shape = self.one_shape(op, lifted)
+        if shape is not None:
+            x = lifted[0]
+            results = (Traced(str(next(self.number)), shape, x.dtype, x.device, self.mark),)
+        else:
+            device = attrs.get("device") or next(x.device for x in lifted if type(x) is Traced)
+            shapes = infer_shapes(op, lifted, attrs)
+            dtypes = infer_dtypes(op, [dtype_of(x) for x in lifted], attrs, device)
+            results = tuple([self.new(s, d, device) for s, d in zip(shapes, dtypes, strict=True)])
+        self.steps.append(Step(op, tuple(lifted), dict(attrs), results, attached))
+        return results
+
+    def one_shape(self, op: Op, lifted: list) -> Shape | None:
+        """The shape of the result of most ops: elementwise, of operands of one shape and dtype."""
+        if op.kind != "elementwise" or op.dtype is not None or type(lifted[0]) is not Traced:
+            return None
+        if op.shape is not None or op.real_valued or len(op.promotes) < len(op.inputs):
+            return None
+        shape = lifted[0].shape
+        for x in lifted:
+            if type(x) is Traced and x.shape != shape:
+                return None
+        return shape if op.single_result else None
+
+    def typed(self, op: Op, raw: list) -> list:
+        """Scalars with the dtype that they act in, so that rules lose no digits."""
+        if not mode.word & GRAD or not any(type(x) in SCALAR_RANK for x in raw):
+            return raw
+        together = [x for k, x in enumerate(raw) if op.input_name(k) in op.promotes]
+        dtype, device = next((x.dtype, x.device) for x in together if hasattr(x, "dtype"))
+        try:
+            backend = backends.backend(device)
+            return [backend.scalar(x, dtype) if type(x) in SCALAR_RANK else x for x in raw]
+        except OverflowError as error:
+            raise explained(
+                op, [wrap(x) if hasattr(x, "dtype") else x for x in raw], error
+            ) from None
+
+    def inline(self, op: Op, inputs: Any, attrs: dict) -> tuple:
+        """The results of an op whose forward is written in ops: it is traced through."""
+        with no_grad():
+            out = op.forward(*inputs, **attrs)  # type: ignore[misc]
+        return tuple(self.lift(x) for x in ((out,) if isinstance(out, Tensor) else out))
+
+    def lift(self, tensor: Tensor) -> Traced:
+        """The traced array behind a tensor; a tensor from outside becomes a capture."""
+        data = tensor.raw
+        if self.owns(data):
+            return data
+        tensor = tensor._owner()
+        if type(data) is Traced and not (self.outer and self.outer.known(data)):
+            raise TraceError.escaped("trace")
+        if id(tensor) in self.stand_ins:
+            raise_alias(tensor)
+        if id(tensor) not in self.captures:
+            self.captures[id(tensor)] = self.like(tensor), Slot(tensor)
+        return self.captures[id(tensor)][0]
+
+    def known(self, data: Traced) -> bool:
+        return self.owns(data) or bool(self.outer and self.outer.known(data))
+
+    def constant(self, data: Any) -> Tensor:
+        """A tensor around data that the traced function brought along."""
+        return wrap(self.lift(wrap(data)))
+
+    def share(self, tensor: Tensor) -> Tensor:
+        """Another tensor with the same values."""
+        return wrap(self.lift(tensor))
+
+    def journal(self, tensor: Tensor) -> None:
+        """A tensor is about to change: remember how it was."""
+        self.remember(tensor)
+        self.changes_seen += id(tensor._owner()) in self.before
+
+    def remember(self, tensor: Tensor) -> Before:
+        tensor = tensor._owner()
+        if id(tensor) in self.stand_ins:
+            raise_alias(tensor)
+        now = Before(tensor, tensor.raw, tensor.node, tensor._grad)
+        if self.owns(tensor.raw):
+            return now
+        if id(tensor) not in self.before:
+            for name in ("raw", "node", "_grad"):
+                self.calls_at_end.append((setattr, tensor, name, getattr(tensor, name)))
+        return self.before.setdefault(id(tensor), now)
+
+    def written_grad(self, tensor: Tensor) -> None:
+        """A tensor's `.grad` is about to be set: what it was before doesn't matter any more."""
+        self.journal(tensor)
+        if id(tensor) in self.before:
+            self.grads.setdefault(id(tensor), None)
+
+    def read_grad(self, tensor: Tensor) -> None:
+        """A tensor's `.grad` is about to be read: in its place comes one that is read at replay."""
+        before = self.remember(tensor)
+        if id(tensor) in self.grads or id(tensor) not in self.before:
+            return
+        self.grads[id(tensor)] = None
+        slot = Slot(tensor, grad=True)
+        if before.grad is None:
+            self.without_grad.append(slot)
+        else:
+            value = self.grads[id(tensor)] = self.like(before.grad)
+            tensor._grad = wrap(value, before.grad.node)
+            self.captures[id(value)] = value, slot
+
+    def state_of(self, generator: Any) -> Tensor:
+        """Where a generator is; a replay asks it anew."""
+        self.generators[id(generator._state)] = generator
+        return generator._state
+
+    def argument(self, tensor: Tensor, position: int, requires_grad: bool, grad: bool) -> Tensor:
+        """A tensor without values that stands for an argument; `grad`: whether it has one."""
+        value = self.stand_ins[id(tensor._owner())] = wrap(self.like(tensor))
+        if requires_grad:
+            leaf = value if tensor.is_leaf else wrap(value.raw)
+            value.node = node = Leaf(leaf)
+            self.leads_outside[node] = True
+            if leaf is not value:  # the function may assign to it, but not ask for its .grad
+                value.node = moved_on(node)
+                self.below[position] = leaf
+        if grad:
+            stand_in = self.grads[id(value)] = self.like(tensor)
+            value._grad = wrap(stand_in, None if tensor._grad is None else tensor._grad.node)
+            self.captures[id(stand_in)] = stand_in, Slot(position, grad=True)
+        return value
+
+    def changes(
+        self, arguments: list[tuple[Tensor, Before]]
+    ) -> list[tuple[Slot, Tensor | None, bool]]:
+        """What the function did to tensors from outside and to its arguments: where, what is there
+        now, and whether the tensor is the leaf or the result that it was."""
+        owners: list[tuple[Tensor | int, Before]] = [(b.tensor, b) for b in self.before.values()]
+        owners += [(k, before) for k, (_, before) in enumerate(arguments)]
+        out: list[tuple[Slot, Tensor | None, bool]] = []
+        for owner, before in owners:
+            tensor = before.tensor
+            if tensor.raw is not before.raw:
+                out.append((Slot(owner), tensor, tensor.node is before.node))
+            grad, start = tensor._grad, self.grads.get(id(tensor))
+            untouched = grad is before.grad and start is None
+            if not untouched and (grad is None or grad.raw is not start):
+                out.append((Slot(owner, grad=True), grad, True))
+        return out
+
+
+def moved_on(node: Node) -> Node:
+    """A node of the same values, on top of another one."""
+    plan = reshape.op.plan((True,))  # type: ignore[attr-defined]
+    like: Any = np.broadcast_to(np.empty((), node.dtype), node.shape)
+    saved = plan.pick((like,), (like,), {"shape": node.shape})
+    return Node(plan, node, saved, node.shape, node.dtype)
+
+
+def check_static(op: Op) -> None:
+    if op.dynamic_shape:
+        raise TraceError(
+            f"{op.name}: the shape of its result depends on values, which aren't known while a "
+            "function is traced; use ad.where with a mask instead"
+        )
+
+
+def raise_alias(tensor: Tensor) -> None:
+    raise TraceError(
+        f"trace: a tensor ({describe(tensor)}) that is an argument of the function is also used "
+        "from outside of it; use it in one of the two ways"
+    )
