@@ -307,7 +307,7 @@ def test_an_output_on_which_another_depends_has_its_whole_gradient(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("adjoint._engine.parallel.SMALL", 0)
-    monkeypatch.setattr("adjoint._engine.serial.Default.workers", workers)
+    monkeypatch.setattr("adjoint._engine.propagation.DefaultWorkers.count", workers)
 
     def function(x: ad.Tensor) -> tuple:
         one = x * 1

@@ -16,7 +16,7 @@ import pytest
 from helpers import leaf, needs_kernels, values
 
 import adjoint as ad
-from adjoint._engine import parallel, serial, visit
+from adjoint._engine import instrumented
 from adjoint._foundation import spans
 from adjoint._foundation.modes import GRAD, PROFILE, mode
 from adjoint._foundation.spans import Span
@@ -283,7 +283,7 @@ def test_without_a_profile_nothing_is_noted(monkeypatch: pytest.MonkeyPatch) -> 
     def fail(*args: Any) -> None:
         raise AssertionError("noted")
 
-    for module in (spans, visit, serial, parallel):
+    for module in (spans, instrumented):
         monkeypatch.setattr(module, "note", fail)
     network()
     network(workers=2)

@@ -31,7 +31,7 @@ Step = tuple[Fused | None, int, tuple]
 class Pending:
     """An array that is yet to be computed, by steps."""
 
-    __slots__ = ("_made", "arrays", "dtype", "kind", "numbers", "shape", "size", "steps", "taken")
+    __slots__ = ("_array", "arrays", "dtype", "kind", "numbers", "shape", "size", "steps", "taken")
 
     def __init__(self, like: Any) -> None:
         self.shape, self.dtype, self.size = like.shape, like.dtype, like.size
@@ -39,7 +39,7 @@ class Pending:
         self.arrays: list[Any] = []
         self.numbers: list[Any] = []
         self.steps: list[Step] = []
-        self._made: Any = None
+        self._array: Any = None
         self.taken = 0  # how many others go on from it
 
     def take(self, x: Any) -> int:
@@ -51,8 +51,8 @@ class Pending:
             self.arrays.append(x)
             return -len(self.arrays)
         x.taken += 1
-        if x._made is not None or (x.taken > 1 and len(x.steps) > 1):
-            return self.take(x.made())
+        if x._array is not None or (x.taken > 1 and len(x.steps) > 1):
+            return self.take(x.materialize())
         places = [self.take(array) for array in x.arrays]
         offset = len(self.numbers)
         self.numbers += x.numbers
@@ -93,19 +93,19 @@ class Pending:
         ops = ["accumulate" if fused is None else fused.op for fused, _, _ in self.steps]
         return "+".join(dict.fromkeys(ops))
 
-    def made(self) -> Any:
+    def materialize(self) -> Any:
         """The array, computed when it is first asked for."""
-        if self._made is None:
+        if self._array is None:
             launcher = self.known_launcher()
             if launcher is None:
-                self._made = self.one_by_one()
+                self._array = self.one_by_one()
             else:
                 launch = launcher.map
                 if mode.word & PROFILE:
                     launch = timed(self.name, "backward", launch)
-                self._made = launch(self.arrays, self.numbers)[0]
+                self._array = launch(self.arrays, self.numbers)[0]
             self.arrays, self.numbers, self.steps = [], [], []
-        return self._made
+        return self._array
 
     def known_launcher(self) -> Any:
         """What runs the kernel of all steps; None if that isn't worth compiling."""
@@ -130,7 +130,7 @@ class Pending:
                 for o in operands
             )
             step.add((fused, k, own))
-            results.append(step.made())
+            results.append(step.materialize())
         return results[-1]
 
     def launcher(self) -> Any:
@@ -173,5 +173,6 @@ def from_sum(x: Any, y: Any) -> Pending | None:
     return out if out.is_small_enough else None
 
 
-def made(x: Any) -> Any:
-    return x.made() if type(x) is Pending else x
+def materialize(x: Any) -> Any:
+    """The array of a gradient, computed now if it is pending."""
+    return x.materialize() if type(x) is Pending else x
