@@ -125,7 +125,7 @@ def test_gradients_are_those_without_checkpoints(
     program: Callable, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("adjoint._engine.parallel.SMALL", 0)
-    monkeypatch.setattr("adjoint.autograd.Default.workers", workers)
+    monkeypatch.setattr("adjoint.autograd.DefaultWorkers.count", workers)
     tensors = [leaf(3, 3) for _ in range(3)]
     expected = gradients_of(plain, program, tensors)
     found = gradients_of(ad.checkpoint, program, tensors)

@@ -9,7 +9,7 @@ import numpy as np
 from .. import backends
 from .._foundation.dtypes import (
     SCALAR_RANK,
-    Default,
+    DefaultDType,
     canonical,
     of_scalar,
     promote,
@@ -74,7 +74,7 @@ def promoted(op: Op, operands: list) -> list:
         )
     dtype = narrow
     if op.floats and dtype.kind in "iub":
-        dtype = Default.float
+        dtype = DefaultDType.float
     if not any(isinstance(x, Tensor) for x in together):
         return [constant(x, dtype, device) if k in chosen else x for k, x in enumerate(operands)]
     return [to_dtype(x, dtype) if k in chosen else x for k, x in enumerate(operands)]

@@ -79,7 +79,9 @@ def chain_walker(
     def walk(node: Node, g: Any) -> tuple[Node, Any] | None:
         try:
             while True:
-                plan, kind = node.plan, g.kind if type(g) is Pending else type(g)
+                plan, kind = node.plan, type(g)
+                if kind is Pending:
+                    kind = g.kind
                 if (
                     plan is None
                     or plan.compiled is None
@@ -90,8 +92,7 @@ def chain_walker(
                     or (rules := plan.compiled[kind]) is None
                 ):
                     return node, g
-                saved = node.saved
-                if saved is RELEASED:
+                if (saved := node.saved) is RELEASED:
                     raise_released(node)
                 compiled = rules[g.dtype]
                 if g.size >= large[kind] or compiled.is_special:
@@ -102,8 +103,7 @@ def chain_walker(
                             node.saved = RELEASED
                         return None
                     g = materialize(g)
-                out = compiled(g, saved)
-                if out is NotImplemented:
+                if (out := compiled(g, saved)) is NotImplemented:
                     return node, g
                 if node.order < release_from:
                     node.saved = RELEASED

@@ -29,9 +29,6 @@ class Instrument:
         note(plan.op.name, "backward", start, end, map(raw_of, given), map(raw_of, made))
         return out
 
-    def watch_sums(self, totals: Totals) -> None:
-        totals.add, totals.add_part = self.noted_sum(totals.add), self.noted_sum(totals.add_part)
-
     def noted_sum(self, add: Callable) -> Callable:
         """A function that adds its last argument to a gradient, noted unless that is left for
         later."""

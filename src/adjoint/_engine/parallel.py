@@ -26,7 +26,7 @@ from .._foundation.modes import mode
 from .._foundation.spans import region
 from .graph_walks import reachable
 from .sums import add_onto, cpu
-from .visit import Contributions, Pass, recording
+from .visit import Contributions, Pass, Seeds, recording
 
 # Below so many elements per op, handing nodes to threads costs more than it gains.
 SMALL = 1 << 18
@@ -75,7 +75,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=start_anew)
 
 
-def try_in_parallel(seeds: list[tuple[Node, Any]], run: Pass, workers: int) -> bool:
+def try_in_parallel(seeds: Seeds, run: Pass, workers: int) -> bool:
     """Run a pass with up to `workers` threads, this one among them.
 
     False, and nothing is done, if the graph is small, or on a device with a single queue.
@@ -194,7 +194,7 @@ class Work:
 
     def __init__(
         self,
-        seeds: list[tuple[Node, Any]],
+        seeds: Seeds,
         nodes: list[Node],
         run: Pass,
         one_blas_call: bool,

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .._core.node import Node
+from .._core.node import Node, needing_graph
 from .._core.tensor import Tensor, wrap
 from .._foundation.modes import PROFILE, TRACE, mode
 from .._foundation.spans import region
 from .graph_walks import early_leaves, reachable
 from .recorded_gradients import PartlyRecordedPass, nodes_to_record
-from .serial import Seeds, run_serially
-from .visit import Pass, Receiver
+from .serial import run_serially
+from .visit import Pass, Receiver, Seeds
 
 
 class DefaultWorkers:
@@ -40,18 +40,12 @@ def propagate(
     nodes worth visiting. `early`: leaves come as soon as their gradients are complete. `hooks`:
     whether the user's hooks run. `workers`: how many threads may run nodes at once.
     """
-    how: dict[str, Any] = {
-        "create_graph": create_graph,
-        "retain_graph": retain_graph,
-        "watch": watch,
-        "watched": watched,
-        "retain": retain,
-        "only": only,
-        "hooks": hooks,
-    }
     seeds = [(node, g) for node, g in seeds if only is None or node in only]
-    recorded = set() if create_graph else nodes_to_record((node for node, _ in seeds), only)
-    run = PartlyRecordedPass(leaf, recorded=recorded, **how) if recorded else Pass(leaf, **how)
+    recorded = nodes_to_record(seeds, only) if needing_graph and not create_graph else None
+    if recorded:
+        run = PartlyRecordedPass(recorded, leaf, retain_graph, watch, watched, retain, only, hooks)
+    else:
+        run = Pass(leaf, create_graph, retain_graph, watch, watched, retain, only, hooks)
     if not mode.word & PROFILE:
         run_pass(seeds, run, early, workers or DefaultWorkers.count)
         return

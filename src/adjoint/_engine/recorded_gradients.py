@@ -4,7 +4,7 @@ An op whose rule does so is declared with `needs_graph`. A pass that will come t
 records gradients on the way there, and nowhere else; hooks, callbacks and results see none of it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from .._core.node import RELEASED, Node, Output, needing_graph
@@ -12,7 +12,7 @@ from .._core.tensor import Tensor, wrap
 from .._foundation.errors import GradientError
 from .._foundation.modes import no_grad
 from .graph_walks import leading_to, reachable
-from .visit import Contributions, Pass, first_released, name_of
+from .visit import Contributions, Pass, Receiver, Seeds, first_released, name_of
 
 
 def differentiates_gradients(node: Node) -> bool:
@@ -20,11 +20,9 @@ def differentiates_gradients(node: Node) -> bool:
     return type(node) is Output and node.parents in needing_graph
 
 
-def nodes_to_record(roots: Iterable[Node], only: set[Node] | None) -> set[Node]:
+def nodes_to_record(seeds: Seeds, only: set[Node] | None) -> set[Node]:
     """Nodes whose gradients need a graph: those that lead to outputs of which rules ask it."""
-    if not needing_graph:
-        return set()
-    ahead = [node for node in reachable(roots) if only is None or node in only]
+    ahead = [node for node in reachable(node for node, _ in seeds) if only is None or node in only]
     needing = [node for node in ahead if type(node) is Output and node.needs_graph]
     return leading_to(ahead, needing) if needing else set()
 
@@ -32,11 +30,19 @@ def nodes_to_record(roots: Iterable[Node], only: set[Node] | None) -> set[Node]:
 class PartlyRecordedPass(Pass):
     """A pass in which the gradients of some nodes have a graph, and nobody outside sees it."""
 
-    def __init__(self, leaf: Any, *, recorded: set[Node], retain_graph: bool, **how: Any) -> None:
-        for receiver in ("watched", "retain"):
-            how[receiver] = without_graph(how[receiver])
-        how["create_graph"] = True
-        super().__init__(without_graph(leaf), retain_graph=retain_graph, **how)
+    def __init__(
+        self,
+        recorded: set[Node],
+        leaf: Receiver,
+        retain_graph: bool,
+        watch: frozenset[Node],
+        watched: Receiver | None,
+        retain: Callable[[Tensor, Tensor], None] | None,
+        only: set[Node] | None,
+        hooks: bool,
+    ) -> None:
+        leaf, watched, retain = map(without_graph, (leaf, watched, retain))
+        super().__init__(leaf, True, True, watch, watched, retain, only, hooks)
         self.recorded = recorded
         self.growing.append(recorded)
         self.release_later = first_released(retain_graph)

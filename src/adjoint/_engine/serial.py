@@ -5,9 +5,9 @@ arrived: no recursion, no search, and a branch that gets no gradient costs nothi
 """
 
 import math
+import operator
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from heapq import heappop
 from typing import Any
 
@@ -18,26 +18,28 @@ from .graph_walks import early_leaves, reachable
 from .lazy_gradients import materialize
 from .sums import add_in_place, add_recorded, add_unrecorded
 from .totals import Totals
-from .visit import Part, Pass, recording
-
-Seeds = list[tuple[Node, Any]]
+from .visit import Part, Pass, Seeds, recording
 
 
 def run_serially(seeds: Seeds, run: Pass, order: dict[Node, float]) -> None:
     """Do a pass in this thread. `order`: the heap keys of nodes that come out of turn."""
     add_part = add_recorded if run.create_graph else add_unrecorded
-    totals = Totals(order, add_in_place if run.fast else add_part, add_part)
+    add = add_in_place if run.fast else add_part
+    call: Callable = compute if is_computing.get() else silence.run
     if run.instrument is not None:
-        run.instrument.watch_sums(totals)
-    advance = advancing(run, totals)
+        add, add_part = run.instrument.noted_sum(add), run.instrument.noted_sum(add_part)
+        call = operator.call  # its fast step visits nodes, and users' rules aren't silent
+    totals = Totals(order, add, add_part)
+    advance = totals.pop if not run.fast else fast_step(run, totals)
     with recording(run.create_graph):
         for node, seed in seeds:
             totals.contribute(node, seed)
         roots = list(totals.grads)
         try:
-            while (reached := advance()) is not None:
-                totals.current, g = reached
-                for parent, part in run.visit(totals.current, materialize(g)):
+            while (reached := call(advance)) is not None:
+                node, g = reached
+                totals.current = node
+                for parent, part in run.visit(node, materialize(g)):
                     if type(part) is Part:
                         totals.collect(parent, part)
                     else:
@@ -47,11 +49,9 @@ def run_serially(seeds: Seeds, run: Pass, order: dict[Node, float]) -> None:
             raise
 
 
-def advancing(run: Pass, totals: Totals) -> Callable[[], tuple[Node, Any] | None]:
-    """A function that returns the next node for `Pass.visit`, with its gradient; the fast step
-    takes those before it."""
-    if not run.fast:
-        return totals.pop
+def fast_step(run: Pass, totals: Totals) -> Callable[[], tuple[Node, Any] | None]:
+    """A function that walks from chain to chain up to a node for `Pass.visit`; it returns that node
+    and its gradient."""
     walker = chain_walker if run.instrument is None else run.instrument.chain_walker
     walk, heap, grads = walker(run, totals), totals.heap, totals.grads
 
@@ -63,7 +63,7 @@ def advancing(run: Pass, totals: Totals) -> Callable[[], tuple[Node, Any] | None
                 return reached
         return None
 
-    return partial(compute if is_computing.get() else silence.run, advance)
+    return advance
 
 
 def complete_leaves(roots: list[Node], run: Pass, totals: Totals) -> None:

@@ -18,28 +18,29 @@ class Totals:
     `order`: the heap keys of nodes that come out of turn. `add(grads, node, g)`: a node's gradient
     plus another; `add_part` the same for gradients of several outputs, in a list. `current`: the
     node that is being visited, as far as an error has to know.
+
+    `contribute(node, g)` adds to a node's gradient; the first time, the node begins to wait.
     """
 
-    __slots__ = ("add", "add_part", "current", "grads", "heap", "order", "waiting")
+    __slots__ = ("add_part", "contribute", "current", "grads", "heap", "order", "waiting")
 
     def __init__(self, order: dict[Node, float], add: Callable, add_part: Callable) -> None:
         self.order = order
-        self.add = add
         self.add_part = add_part
-        self.grads: dict[Node, Any] = {}
-        self.heap: list[tuple[float, Node]] = []
         self.current: Node | None = None
         self.waiting: deque[Node] = deque()  # nodes whose gradients may be pending
+        grads: dict[Node, Any] = {}
+        heap: list[tuple[float, Node]] = []
+        self.grads, self.heap = grads, heap
 
-    def contribute(self, node: Node, g: Any) -> None:
-        """Add to a node's gradient. The first contribution makes the node wait for its turn."""
-        grads = self.grads
-        if node in grads:
-            grads[node] = self.add(grads, node, g)
-            return
-        grads[node] = g
-        order = self.order
-        heappush(self.heap, (order.get(node, node.order) if order else node.order, node))
+        def contribute(node: Node, g: Any) -> None:  # of names around it: a method looks them up
+            if node in grads:
+                grads[node] = add(grads, node, g)
+            else:
+                grads[node] = g
+                heappush(heap, (order.get(node, node.order) if order else node.order, node))
+
+        self.contribute: Callable[[Node, Any], None] = contribute
 
     def contribute_pending(self, node: Node, g: Any) -> None:
         """Contribute what may be computed later; those that wait longest are computed now, as what

@@ -22,6 +22,7 @@ from .rules import check_gradients, check_total, fitted, pullback
 
 Receiver = Callable[[Node, Any], None]
 Contributions = list[tuple[Node, Any]]
+Seeds = list[tuple[Node, Any]]
 
 
 class Part(NamedTuple):
@@ -45,7 +46,6 @@ class Pass:
     def __init__(
         self,
         leaf: Receiver,
-        *,
         create_graph: bool,
         retain_graph: bool,
         watch: frozenset[Node],

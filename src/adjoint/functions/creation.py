@@ -8,7 +8,7 @@ from .. import backends
 from .._core.promotion import dtype_of_scalar, lift
 from .._core.tensor import Tensor
 from .._foundation.caller_warnings import warn
-from .._foundation.dtypes import Default, as_numpy
+from .._foundation.dtypes import DefaultDType, as_numpy
 from .._foundation.errors import ArgumentError, LostGraphWarning, ShapeError
 from .._foundation.modes import is_grad_enabled, is_tracing
 from ..primitives import creation as ops
@@ -306,7 +306,7 @@ def arange(
         raise ArgumentError("arange: step must not be 0")
     whole = all(isinstance(number, int) for number in (start, stop, step))
     device = device or backends.Default.device
-    default = backends.widest(device, "i") if whole else Default.float
+    default = backends.widest(device, "i") if whole else DefaultDType.float
     raw = default if dtype is None else as_numpy(dtype)
     out = ops.arange(start=start, stop=stop, step=step, dtype=raw, device=device)
     if raw.kind == "f" and any(map(wants_grad, ends)):

@@ -5,7 +5,7 @@ from typing import Any
 
 from .._core.shape_inference import reduced_shape
 from .._core.tensor import Tensor
-from .._foundation.dtypes import Default, as_numpy, float16, float32
+from .._foundation.dtypes import DefaultDType, as_numpy, float16, float32
 from .._foundation.errors import ArgumentError
 from ..backends import widest
 from ..primitives import products, reductions
@@ -314,7 +314,7 @@ def widened(x: Tensor, dtype: Any = None) -> Tensor:
 
 def as_float(x: Tensor) -> Tensor:
     """Integers in the default float."""
-    return cast(x, dtype=Default.float) if x.raw.dtype.kind in "iub" else x
+    return cast(x, dtype=DefaultDType.float) if x.raw.dtype.kind in "iub" else x
 
 
 def some_elements(function: str, x: Tensor, axes: tuple[int, ...]) -> None:

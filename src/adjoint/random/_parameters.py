@@ -8,7 +8,15 @@ from .. import backends
 from .._core.promotion import beside_tensors, check_devices, to_dtype
 from .._core.shape_inference import broadcast_shapes, broadcasts_to
 from .._core.tensor import Tensor, describe
-from .._foundation.dtypes import SCALAR_RANK, Default, as_numpy, float16, float32, promote, show
+from .._foundation.dtypes import (
+    SCALAR_RANK,
+    DefaultDType,
+    as_numpy,
+    float16,
+    float32,
+    promote,
+    show,
+)
 from .._foundation.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from .._foundation.modes import is_grad_enabled, is_tracing
 from ..functions._arguments import as_shape, as_tensor
@@ -103,7 +111,7 @@ def float_dtype(function: str, dtype: Any, tensors: list[Tensor]) -> np.dtype:
         return raw
     given = [x.raw.dtype for x in tensors if x.raw.dtype.kind == "f"]
     if not given:
-        return Default.float
+        return DefaultDType.float
     out = given[0]
     for other in given[1:]:
         out = promote(function, out, other)
