@@ -16,9 +16,11 @@ from ..primitives.elementwise import where
 from ..primitives.reductions import broadcast_to
 from . import _lost
 from ._arguments import as_tensor_like
+from ._marks import method_named
 from .indexing import Index, in_range, parse, viewed
 
 
+@method_named("__setitem__")
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """What x[index] = value calls: `assign`, and a warning where nobody holds x."""
     if getrefcount(x) <= _lost.UNHELD:

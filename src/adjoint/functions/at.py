@@ -10,6 +10,7 @@ from ..primitives.creation import arange
 from ..primitives.elementwise import divide, equal, maximum, minimum, multiply, negative, where
 from ..primitives.products import recurrence, shifted
 from ..primitives.shapes import reshape
+from ._marks import property_named
 from .assignment import as_value, assigned
 from .elementwise import reciprocal
 from .indexing import getitem, in_range, parse, viewed
@@ -17,8 +18,9 @@ from .indexing import getitem, in_range, parse, viewed
 ONE = ("array",)
 
 
+@property_named("at")
 class At:
-    """`x.at[index]`: new tensors with a part changed."""
+    """x.at[index].set(v), .add(v), .multiply(v), .min(v), ..."""
 
     def __init__(self, x: Tensor) -> None:
         self._x = x

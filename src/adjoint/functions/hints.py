@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from ._marks import method_named
+
 FUNCTIONS = {
     "Generator": "ad.random.Generator",
     "absolute": "ad.abs",
@@ -228,6 +230,7 @@ def missing(owner: str, name: str, hints: dict[str, str]) -> AttributeError:
     return AttributeError(f"{owner} has no attribute {name!r}{hint}", name=name)
 
 
+@method_named("__getattr__")
 def missing_from_tensor(x: Any, name: str) -> Any:
     known = FUNCTIONS | METHODS
     plain = name.removesuffix("_")

@@ -14,6 +14,7 @@ from ..primitives import indexing, shapes
 from ..primitives.reductions import broadcast_to
 from ..primitives.shapes import indexed_shape
 from ._arguments import as_axis, as_tensor, as_tensor_like, host_array, reject
+from ._marks import method, method_named
 
 __all__ = ["gather", "index_select", "nonzero", "scatter_add", "take", "take_along_axis"]
 
@@ -130,6 +131,7 @@ def mask_indices(mask: Tensor, x: Tensor, axis: int) -> list[Tensor]:
     return [shapes.slice_(places, index=(k,)) for k in range(mask.ndim)]
 
 
+@method_named("__getitem__")
 def getitem(x: Tensor, index: Any) -> Tensor:
     """x[index]: basic indices give views, arrays and masks select."""
     if type(index) is int and x.raw.shape and -x.raw.shape[0] <= index < x.raw.shape[0]:
@@ -154,6 +156,7 @@ def in_range(x: Tensor, op: Any, *args: Any, function: str = "", **attrs: Any) -
         raise IndexingError(f"{name}{reason} (tensor of shape {x.shape})") from None
 
 
+@method
 def take(x: Any, indices: Any, /, axis: int | None = None, **unknown: Any) -> Tensor:
     """Elements at integer indices along an axis, which may be left out for 1-d tensors.
 

@@ -13,6 +13,7 @@ from .._foundation.spans import TimedWrites
 from ..primitives import elementwise as ops
 from ..primitives.conversions import add_scaled
 from ._arguments import tensor_or_number
+from ._marks import in_place_method
 from .assignment import assign, rebind, writable
 from .elementwise import clip, to_device
 
@@ -33,6 +34,7 @@ def inplace(function: Any, name: str = "") -> Any:
     return operate
 
 
+@in_place_method
 def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     """x += alpha * y in one pass, as optimizers do it; returns x.
 
@@ -91,6 +93,7 @@ divide_into: Callable = inplace(ops.divide, "div_")
 subtract_into: Callable = inplace(ops.subtract, "sub_")
 
 
+@in_place_method
 def mul_(x: Tensor, y: Any) -> Tensor:
     """x *= y; returns x.
 
@@ -100,6 +103,7 @@ def mul_(x: Tensor, y: Any) -> Tensor:
     return multiply_into(x, y)
 
 
+@in_place_method
 def div_(x: Tensor, y: Any) -> Tensor:
     """x /= y; returns x.
 
@@ -109,6 +113,7 @@ def div_(x: Tensor, y: Any) -> Tensor:
     return divide_into(x, y)
 
 
+@in_place_method
 def sub_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     """x -= alpha * y in one pass; returns x.
 
@@ -119,6 +124,7 @@ def sub_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     return subtract_into(x, y) if plain else add_(x, y, alpha=-weak(alpha))
 
 
+@in_place_method
 def clamp_(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Let x be at least `min` and at most `max`; returns x.
 
@@ -130,6 +136,7 @@ def clamp_(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
     return x
 
 
+@in_place_method
 def zero_(x: Tensor) -> Tensor:
     """0 everywhere; returns x.
 
@@ -139,6 +146,7 @@ def zero_(x: Tensor) -> Tensor:
     return filled("zero_", x, False if x.raw.dtype.kind == "b" else 0)
 
 
+@in_place_method
 def fill_(x: Tensor, value: Any) -> Tensor:
     """One value everywhere; returns x.
 
@@ -157,6 +165,7 @@ def filled(function: str, x: Tensor, value: Any) -> Tensor:
     return x
 
 
+@in_place_method
 def copy_(x: Tensor, source: Any) -> Tensor:
     """Let x have the values of a tensor that broadcasts to its shape, in its own dtype and on its
     own device; returns x.
