@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 from ..._core.tensor import Tensor
 from ..._foundation.dtypes import DType, float16, float32, float64
 from ..._foundation.errors import ArgumentError, DTypeError, KeywordError
-from ...functions import hints
 from ...functions.creation import zeros_like
+from ...functions.hints import missing
+from .._hints import MODULES
 from .._parameter import Parameter, moved, put
 from .calls import Called
 from .paths import explained, finite
@@ -72,8 +73,8 @@ class Module(Stateful, Called):
     if not TYPE_CHECKING:  # else every name would be right
 
         def __getattr__(self, name: str) -> Any:
-            if name in hints.MODULES:
-                raise hints.missing(type(self).__name__, name, hints.MODULES)
+            if name in MODULES:
+                raise missing(type(self).__name__, name, MODULES)
             return object.__getattribute__(self, name)  # raises what it raised before
 
     # What it is made of
