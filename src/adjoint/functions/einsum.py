@@ -1,6 +1,6 @@
-"""Einsum: subscripts become a plan, and a plan is a few matrix products.
+"""Einsum: subscripts become a contraction, whose steps are a few matrix products.
 
-A plan is made once for subscripts and shapes: axes of length 1 are dropped (that is broadcasting),
+It is found once for subscripts and shapes: axes of length 1 are dropped (that is broadcasting),
 indices that only one operand has are summed, and the rest is contracted pair by pair in the order
 that takes the fewest multiplications. Each pair is one batched matmul, or a product with
 broadcasting where nothing is summed. Everything is made of ops, so gradients of every order follow.
@@ -49,7 +49,7 @@ def contracted(subscripts: Subscripts, tensors: list[Tensor], optimize: Any = Tr
         optimize = as_optimize(optimize)
     shapes = tuple([x.raw.shape for x in tensors])
     values: list[Any] = list(tensors)
-    for call, sources, attrs in plan(subscripts, shapes, optimize).steps:
+    for call, sources, attrs in contraction(subscripts, shapes, optimize).steps:
         inputs = [values[k] for k in sources]
         for k in sources:  # each value is used once: let go of it
             values[k] = None
@@ -75,11 +75,11 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = True) -> tup
     """
     terms, given = arguments("einsum_path", subscripts, operands)
     shapes = tuple([x.shape for x in in_common_dtype("einsum_path", *given)])
-    found = plan(terms, shapes, as_optimize(optimize))
+    found = contraction(terms, shapes, as_optimize(optimize))
     return ["einsum_path", *found.path], summary(found)
 
 
-# Plans.
+# Contractions.
 
 
 class Step(NamedTuple):
@@ -97,7 +97,7 @@ class Value(NamedTuple):
     labels: Labels
 
 
-class Plan(NamedTuple):
+class Contraction(NamedTuple):
     """What to do, and for `einsum_path` how that was found: `pairs` has indices of x, y, out."""
 
     steps: tuple[Step, ...]
@@ -107,11 +107,7 @@ class Plan(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def plan(
-    subscripts: Subscripts,
-    shapes: tuple[Shape, ...],
-    optimize: Any,
-) -> Plan:
+def contraction(subscripts: Subscripts, shapes: tuple[Shape, ...], optimize: Any) -> Contraction:
     """How to compute an einsum of operands of these shapes."""
     meaning = equation(subscripts, shapes)
     builder = Builder(meaning.lengths, len(shapes))
@@ -135,11 +131,11 @@ def plan(
             pairs.append((x.labels, y.labels, taken[0].labels))
         values += taken
     builder.finish(values[0], meaning.output)
-    return Plan(tuple(builder.steps), path, meaning, pairs)
+    return Contraction(tuple(builder.steps), path, meaning, pairs)
 
 
 class Builder:
-    """Collects the steps of a plan. Values have no axes of length 1, and no index twice."""
+    """Collects the steps of a contraction. Values have no axes of length 1, and no index twice."""
 
     def __init__(self, lengths: Lengths, operands: int) -> None:
         self.lengths = lengths
@@ -248,7 +244,7 @@ class Builder:
 # The account that einsum_path gives.
 
 
-def summary(found: Plan) -> str:
+def summary(found: Contraction) -> str:
     """How many multiplications there are without and with pairs, and what each pair takes."""
     terms, output, lengths = found.meaning
     at_once = math.prod(lengths.values()) * (len(terms) - 1)
