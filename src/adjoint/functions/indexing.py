@@ -139,14 +139,14 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     spec, arrays, _, view = parse(x, index)
     if not arrays:
         return shapes.slice_(x, index=spec)
-    return in_range(x, indexing.index, viewed(x, view), *arrays, spec=spec)
+    return call_index_op(x, indexing.index, viewed(x, view), *arrays, spec=spec)
 
 
 def viewed(x: Tensor, view: tuple[int, ...]) -> Tensor:
     return x if x.raw.shape == view else shapes.reshape(x, shape=view)
 
 
-def in_range(x: Tensor, op: Any, *args: Any, function: str = "", **attrs: Any) -> Tensor:
+def call_index_op(x: Tensor, op: Any, *args: Any, function: str = "", **attrs: Any) -> Tensor:
     """Call an index op, and say what was indexed if an index is out of range."""
     try:
         return op(*args, **attrs)
@@ -176,7 +176,7 @@ def taken(function: str, x: Tensor, indices: Tensor, axis: int | None) -> Tensor
         raise ArgumentError(f"{function}: name an axis: the tensor has shape {x.shape}")
     axis = as_axis(function, 0 if axis is None else axis, x.ndim)
     spec = at_axis(axis, "array")
-    return in_range(x, indexing.index, x, indices, function=function, spec=spec)
+    return call_index_op(x, indexing.index, x, indices, function=function, spec=spec)
 
 
 def index_select(x: Any, index: Any, axis: int = 0, **unknown: Any) -> Tensor:
@@ -214,7 +214,7 @@ def gather(x: Any, index: Any, axis: int = 0, **unknown: Any) -> Tensor:
         )
     part = tuple(slice(None) if k == axis else slice(n) for k, n in enumerate(index.shape))
     near = shapes.slice_(x, index=part)
-    return in_range(x, indexing.take_along_axis, near, index, function="gather", axis=axis)
+    return call_index_op(x, indexing.take_along_axis, near, index, function="gather", axis=axis)
 
 
 def take_along_axis(x: Any, indices: Any, /, axis: int = -1, **unknown: Any) -> Tensor:
@@ -230,7 +230,9 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1, **unknown: Any) -> 
     indices = as_indices("take_along_axis", indices, x)
     axis = as_axis("take_along_axis", axis, x.ndim)
     x, indices = stretched(axis, x, indices)
-    return in_range(x, indexing.take_along_axis, x, indices, function="take_along_axis", axis=axis)
+    return call_index_op(
+        x, indexing.take_along_axis, x, indices, function="take_along_axis", axis=axis
+    )
 
 
 def scatter_add(x: Any, index: Any, src: Any, axis: int = 0, **unknown: Any) -> Tensor:
@@ -245,11 +247,11 @@ def scatter_add(x: Any, index: Any, src: Any, axis: int = 0, **unknown: Any) -> 
     index = as_indices("scatter_add", index, x)
     src = as_tensor_like("scatter_add", x, src)
     axis = as_axis("scatter_add", axis, x.ndim)
-    same_but("scatter_add", axis, x, index)
+    check_same_but("scatter_add", axis, x, index)
     if src.shape != index.shape:
         raise ShapeError(f"scatter_add: index has shape {index.shape}, src {src.shape}")
     options = {"function": "scatter_add", "axis": axis, "shape": x.shape}
-    return x + in_range(x, indexing.scatter_along_axis, src, index, **options)
+    return x + call_index_op(x, indexing.scatter_along_axis, src, index, **options)
 
 
 def nonzero(x: Any) -> tuple[Tensor, ...]:
@@ -291,8 +293,8 @@ def stretched(axis: int, *tensors: Tensor) -> list[Tensor]:
     ]
 
 
-def same_but(function: str, axis: int, x: Tensor, indices: Tensor) -> None:
-    """Index and tensor agree in all axes but one."""
+def check_same_but(function: str, axis: int, x: Tensor, indices: Tensor) -> None:
+    """Raise unless index and tensor agree in all axes but one."""
     others = [k for k in range(x.ndim) if k != axis]
     if indices.ndim != x.ndim or any(x.shape[k] != indices.shape[k] for k in others):
         raise ShapeError(

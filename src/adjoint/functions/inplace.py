@@ -14,7 +14,7 @@ from ..primitives import elementwise as ops
 from ..primitives.conversions import add_scaled
 from ._arguments import tensor_or_number
 from ._marks import in_place_method
-from .assignment import assign, rebind, writable
+from .assignment import assign, check_writable, rebind
 from .elementwise import clip, to_device
 
 
@@ -24,8 +24,8 @@ def inplace(function: Any, name: str = "") -> Any:
     op = getattr(function, "op", None)
 
     def operate(x: Tensor, y: Any) -> Tensor:
-        recorded = writable(name, x, y)
-        module = None if recorded or op is None else overwritable(x, y)
+        recorded = check_writable(name, x, y)
+        module = None if recorded or op is None else overwriting_backend(x, y)
         if module and op and module.compute_into(x.raw, op.name, y.raw):
             return x
         replace(name, x, function(x, y))
@@ -44,11 +44,11 @@ def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     """
     if isinstance(alpha, Tensor):
         y, alpha = alpha * y, 1  # which has a gradient for alpha
-    recorded = writable("add_", x, y)
+    recorded = check_writable("add_", x, y)
     alpha = weak(alpha)
     if isinstance(alpha, float) and x.raw.dtype.kind in "iub":
         raise DTypeError(f"add_: alpha={alpha} doesn't go with a tensor of {x.dtype.name}")
-    module = None if recorded else overwritable(x, y)
+    module = None if recorded else overwriting_backend(x, y)
     if module is None:
         replace("add_", x, add_scaled(x, y, alpha=alpha))
     else:
@@ -56,7 +56,7 @@ def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     return x
 
 
-def overwritable(x: Tensor, y: Any) -> Any:
+def overwriting_backend(x: Tensor, y: Any) -> Any:
     """x's backend, if a result may be computed from x and y into x's own memory, else None."""
     if not isinstance(y, Tensor) or y.raw.shape != x.raw.shape:
         return None
@@ -131,7 +131,7 @@ def clamp_(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
     >>> ad.asarray([-1.0, 0.5, 2.0]).clamp_(0, 1)
     tensor([0. , 0.5, 1. ])
     """
-    writable("clamp_", x, min, max)
+    check_writable("clamp_", x, min, max)
     replace("clamp_", x, clip(x, min, max))
     return x
 
@@ -159,7 +159,7 @@ def fill_(x: Tensor, value: Any) -> Tensor:
 
 
 def filled(function: str, x: Tensor, value: Any) -> Tensor:
-    recorded = writable(function, x, value)
+    recorded = check_writable(function, x, value)
     # As parts, elements are written to the memory that x has; x[...] = v would share v's.
     assign(x, ... if recorded else (slice(None),) * x.ndim, value)
     return x
@@ -174,7 +174,7 @@ def copy_(x: Tensor, source: Any) -> Tensor:
     tensor([[1., 2.],
             [1., 2.]])
     """
-    writable("copy_", x, source)
+    check_writable("copy_", x, source)
     source = tensor_or_number("copy_", weak(source))
     assign(x, ..., to_device(source, x.device) if isinstance(source, Tensor) else source)
     return x

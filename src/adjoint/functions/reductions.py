@@ -147,7 +147,7 @@ def max(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) ->
     tensor([5., 4.])
     """
     x, axes = prepared("max", x, axis, unknown)
-    some_elements("max", x, axes)
+    check_some_elements("max", x, axes)
     return reductions.max_(x, axis=axes, keepdims=keepdims)
 
 
@@ -159,7 +159,7 @@ def min(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) ->
     tensor([1., 3.])
     """
     x, axes = prepared("min", x, axis, unknown)
-    some_elements("min", x, axes)
+    check_some_elements("min", x, axes)
     return reductions.min_(x, axis=axes, keepdims=keepdims)
 
 
@@ -190,11 +190,11 @@ def position_of(
         reject(function, unknown)
     x = as_tensor(function, x)
     if axis is None:
-        some_elements(function, x, tuple(range(x.ndim)))
+        check_some_elements(function, x, tuple(range(x.ndim)))
         out = op(reshape(x, shape=(x.size,)), axis=0, keepdims=False)
         return reshape(out, shape=(1,) * x.ndim) if keepdims else out
     axis = as_axis(function, axis, x.ndim)
-    some_elements(function, x, (axis,))
+    check_some_elements(function, x, (axis,))
     return op(x, axis=axis, keepdims=keepdims)
 
 
@@ -334,6 +334,6 @@ def as_float(x: Tensor) -> Tensor:
     return cast(x, dtype=Default.float) if x.raw.dtype.kind in "iub" else x
 
 
-def some_elements(function: str, x: Tensor, axes: tuple[int, ...]) -> None:
+def check_some_elements(function: str, x: Tensor, axes: tuple[int, ...]) -> None:
     if math.prod(x.shape[k] for k in axes) == 0 and x.size == 0:
         raise ArgumentError(f"{function}: nothing to choose from: shape {x.shape}, axes {axes}")

@@ -18,7 +18,7 @@ from ..functions.shapes import concat
 from ..kernels.optimizers import Rule
 from . import _steps
 from ._groups import Params
-from ._optimizer import Checked, loss_of
+from ._optimizer import Checked, run_closure
 from ._saved import check_alike, check_entries
 
 
@@ -107,7 +107,7 @@ class Elementwise(Checked):
         `closure`, if there is one, is called first, with gradients enabled: it computes the loss
         and the gradients, and what it returns is returned.
         """
-        loss = loss_of(closure)
+        loss = run_closure(closure)
         if mode.word & PROFILE:
             with region(f"{self._name}.step", "step"):
                 self._update_all()
