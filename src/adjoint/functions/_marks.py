@@ -30,8 +30,7 @@ def method_named(name: str) -> Callable[[F], F]:
 
 
 def spread_method(*names: str) -> Callable[[F], F]:
-    """Mark a function as a method that takes lengths or axes one by one as well:
-    x.reshape(2, 3)."""
+    """Mark a function as a method that takes lengths or axes one by one, too: x.reshape(2, 3)."""
 
     def mark(function: F) -> F:
         def call(x: Any, first: Any, *more: int, **options: Any) -> Any:
@@ -45,8 +44,7 @@ def spread_method(*names: str) -> Callable[[F], F]:
 
 
 def single_method(instead: str) -> Callable[[F], F]:
-    """Mark a function as a method of one argument, where two of them mean different things in
-    NumPy and PyTorch."""
+    """Mark a function as a method of one argument: NumPy and PyTorch disagree about two of them."""
 
     def mark(function: F) -> F:
         @functools.wraps(function)

@@ -165,10 +165,7 @@ def take(x: Any, indices: Any, /, axis: int | None = None, **unknown: Any) -> Te
             [1, 2],
             [3, 4]])
     """
-    if unknown:
-        reject("take", unknown)
-    x = as_tensor("take", x)
-    return taken("take", x, as_indices("take", indices, x), axis)
+    return taken("take", *prepared("take", x, indices, unknown), axis)
 
 
 def taken(function: str, x: Tensor, indices: Tensor, axis: int | None) -> Tensor:
@@ -186,10 +183,7 @@ def index_select(x: Any, index: Any, axis: int = 0, **unknown: Any) -> Tensor:
     tensor([[2],
             [4]])
     """
-    if unknown:
-        reject("index_select", unknown)
-    x = as_tensor("index_select", x)
-    index = as_indices("index_select", index, x)
+    x, index = prepared("index_select", x, index, unknown)
     if index.ndim != 1:
         raise ShapeError(f"index_select: 1-d indices are needed, got shape {index.shape}; use take")
     return taken("index_select", x, index, axis)
@@ -201,10 +195,7 @@ def gather(x: Any, index: Any, axis: int = 0, **unknown: Any) -> Tensor:
     >>> ad.gather(ad.asarray([[1, 2], [3, 4]]), ad.asarray([[1, 1, 0]]), axis=1)
     tensor([[2, 2, 1]])
     """
-    if unknown:
-        reject("gather", unknown)
-    x = as_tensor("gather", x)
-    index = as_indices("gather", index, x)
+    x, index = prepared("gather", x, index, unknown)
     axis = as_axis("gather", axis, x.ndim)
     others = [k for k in range(x.ndim) if k != axis]
     if index.ndim != x.ndim or any(index.shape[k] > x.shape[k] for k in others):
@@ -224,10 +215,7 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1, **unknown: Any) -> 
     tensor([[2],
             [3]])
     """
-    if unknown:
-        reject("take_along_axis", unknown)
-    x = as_tensor("take_along_axis", x)
-    indices = as_indices("take_along_axis", indices, x)
+    x, indices = prepared("take_along_axis", x, indices, unknown)
     axis = as_axis("take_along_axis", axis, x.ndim)
     x, indices = stretched(axis, x, indices)
     return call_index_op(
@@ -241,10 +229,7 @@ def scatter_add(x: Any, index: Any, src: Any, axis: int = 0, **unknown: Any) -> 
     >>> ad.scatter_add(ad.zeros(3), ad.asarray([1, 1]), ad.asarray([5.0, 6.0]))
     tensor([ 0., 11.,  0.])
     """
-    if unknown:
-        reject("scatter_add", unknown)
-    x = as_tensor("scatter_add", x)
-    index = as_indices("scatter_add", index, x)
+    x, index = prepared("scatter_add", x, index, unknown)
     src = as_tensor_like("scatter_add", x, src)
     axis = as_axis("scatter_add", axis, x.ndim)
     check_same_but("scatter_add", axis, x, index)
@@ -265,6 +250,14 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
         raise ShapeError("nonzero: a 0-d tensor has no axes")
     places = indexing.nonzero(x)
     return tuple(shapes.slice_(places, index=(k,)) for k in range(x.ndim))
+
+
+def prepared(function: str, x: Any, indices: Any, unknown: dict) -> tuple[Tensor, Tensor]:
+    """The tensor and the places in it."""
+    if unknown:
+        reject(function, unknown)
+    x = as_tensor(function, x)
+    return x, as_indices(function, indices, x)
 
 
 def as_indices(function: str, indices: Any, x: Tensor | None = None) -> Tensor:

@@ -143,7 +143,7 @@ def zero_(x: Tensor) -> Tensor:
     >>> ad.asarray([1.0, 2.0]).zero_()
     tensor([0., 0.])
     """
-    return filled("zero_", x, False if x.raw.dtype.kind == "b" else 0)
+    return fill("zero_", x, False if x.raw.dtype.kind == "b" else 0)
 
 
 @in_place_method
@@ -155,10 +155,10 @@ def fill_(x: Tensor, value: Any) -> Tensor:
     """
     if isinstance(value, Tensor) and value.ndim:
         raise ShapeError(f"fill_: one value is needed, got shape {value.shape}; use copy_")
-    return filled("fill_", x, value)
+    return fill("fill_", x, value)
 
 
-def filled(function: str, x: Tensor, value: Any) -> Tensor:
+def fill(function: str, x: Tensor, value: Any) -> Tensor:
     recorded = check_writable(function, x, value)
     # As parts, elements are written to the memory that x has; x[...] = v would share v's.
     assign(x, ... if recorded else (slice(None),) * x.ndim, value)

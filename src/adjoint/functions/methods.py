@@ -1,5 +1,4 @@
-"""Operators, and functions with the marks of `_marks`: bound to `Tensor` here, operators to `Expr`
-too."""
+"""Operators and marked functions: bound to `Tensor` here, and operators to `Expr` too."""
 
 from collections.abc import Callable
 from typing import Any

@@ -22,7 +22,7 @@ from ..primitives.reductions import softmax
 from ..primitives.shapes import slice_
 from ._generator import Generator
 from ._integers import INTEGERS, below
-from ._parameters import Draw, Options, check, draw_of, refuse_gradient
+from ._parameters import Draw, Options, check, draw_of, refuse_grad
 from ._units import fraction, part, unit, words
 
 
@@ -109,7 +109,7 @@ def categorical(
         reject("random.categorical", unknown)
     logits = as_float(as_tensor("random.categorical", logits))
     axis = as_axis("random.categorical", axis, logits.ndim)
-    refuse_gradient("random.categorical", "logits", logits)
+    refuse_grad("random.categorical", "logits", logits)
     if not logits.shape[axis]:
         raise ShapeError(f"random.categorical: there are no categories in {describe(logits)}")
     logits = moveaxis(to_dtype(logits, widest(logits.device, "f")), axis, -1)
@@ -137,7 +137,7 @@ def device_of(x: Tensor | None) -> str | None:
 def probabilities(n: int, p: Any, device: str) -> Tensor:
     """One for each of n things, in the widest dtype."""
     given = p if isinstance(p, Tensor) else asarray(p, dtype=widest(device, "f"), device=device)
-    refuse_gradient("random.choice", "p", given)
+    refuse_grad("random.choice", "p", given)
     if given.shape != (n,):
         raise ShapeError(
             f"random.choice: p must have a probability for each of {n} things, its shape is "

@@ -22,7 +22,7 @@ from ._parameters import (
     draw_of,
     float_draw,
     float_dtype,
-    refuse_gradient,
+    refuse_grad,
 )
 
 
@@ -113,7 +113,7 @@ def dirichlet(
 def check_shape_parameters(function: str, **parameters: Any) -> None:
     for name, value in parameters.items():
         check_positive(function, name, value)
-        refuse_gradient(function, name, value)
+        refuse_grad(function, name, value)
 
 
 def log_gamma(draw: Draw, alpha: Any) -> Tensor:

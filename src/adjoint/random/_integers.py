@@ -14,15 +14,7 @@ from ..primitives.conversions import cast
 from ..primitives.devices import move
 from ..primitives.elementwise import bitwise_and, bitwise_right_shift, logical_and, where
 from ._generator import Generator
-from ._parameters import (
-    Draw,
-    Options,
-    check,
-    check_probability,
-    draw_of,
-    float_draw,
-    refuse_gradient,
-)
+from ._parameters import Draw, Options, check, check_probability, draw_of, float_draw, refuse_grad
 from ._units import fraction, part, words
 
 INTEGERS = np.dtype("int64")  # what is drawn, on devices that have them
@@ -59,7 +51,7 @@ def bernoulli(
     """
     draw, (p,) = float_draw("random.bernoulli", Options(shape, None, device, generator), p=p)
     check_probability("random.bernoulli", "p", p)
-    refuse_gradient("random.bernoulli", "p", p)
+    refuse_grad("random.bernoulli", "p", p)
     number = fraction(draw.working)
     hit = where(number.upper, number.distance > 1 - p, number.distance < p)
     return to_dtype(hit, as_numpy(dtype))

@@ -144,7 +144,7 @@ def between(value: Any, low: float, high: float) -> Any:
     return low < value < high
 
 
-def refuse_gradient(function: str, name: str, value: Any) -> None:
+def refuse_grad(function: str, name: str, value: Any) -> None:
     """Refuse a parameter whose gradient would silently be missing."""
     if isinstance(value, Tensor) and value.requires_grad and is_grad_enabled():
         raise GradientError(

@@ -15,7 +15,7 @@ from .calls import Called
 from .paths import explained, finite
 from .states import Stateful
 from .summaries import summarize
-from .tree import first_places, joined, shown
+from .tree import joined, places, shown
 
 __all__ = ["Module"]
 
@@ -108,7 +108,7 @@ class Module(Stateful, Called):
         >>> [name for name, _ in model.named_modules()]
         ['', '0', '1', '1.0']
         """
-        return first_places(self, prefix)
+        return places(self, prefix, once=True)
 
     def modules(self) -> Iterator["Module"]:
         """This module and all below it."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._foundation.errors import AdjointError, ArgumentError
 from ..._foundation.spans import region
-from .tree import Tree, first_places, joined, places
+from .tree import Tree, joined, places
 
 
 class finite:
@@ -46,7 +46,7 @@ class Location:
         self.outermost, self.outermost_kind, self.path = self.layer, self.kind, ""
 
     def move_out(self, module: Tree) -> None:
-        names = (path for path, part in first_places(module) if id(part) == self.outermost)
+        names = (path for path, part in places(module, once=True) if id(part) == self.outermost)
         name = next(names, f"<{self.outermost_kind}>")  # it isn't among the attributes
         self.path = joined(name, self.path) if self.path else name
         self.outermost, self.outermost_kind = id(module), type(module).__name__
@@ -93,7 +93,7 @@ def timed(module: Tree) -> Iterator[None]:
     """Note a module's call in profiles, under its path from the module that was called first."""
     former = names.known
     if former is None or id(module) not in former:
-        names.known = {id(part): path for path, part in first_places(module)}
+        names.known = {id(part): path for path, part in places(module, once=True)}
     known: Any = names.known
     try:
         with region(known[id(module)] or type(module).__name__):

@@ -23,16 +23,6 @@ class IncompatibleKeys(NamedTuple):
         return f"IncompatibleKeys(missing_keys={self[0]}, unexpected_keys={self[1]})"
 
 
-class Matches(NamedTuple):
-    """What a state has for a module and all below it: names that don't fit, and tensors with their
-    new values."""
-
-    missing: list[str]
-    unexpected: list[str]
-    mismatched: list[str]
-    pairs: list[tuple[Tensor, Tensor]]
-
-
 class Stateful(Tree):
     """A tree whose values can be taken out, and put into another one like it."""
 
@@ -76,14 +66,13 @@ class Stateful(Tree):
         if not isinstance(state_dict, dict):
             kind = type(state_dict).__name__
             raise DTypeError(f"{name}: a dict of tensors is needed, got a {kind}")
-        found = Matches([], [], [], [])
-        match(self, dict(state_dict), "", found)
-        names = (found.missing, found.unexpected) if strict else ([], [])
-        check(name, *names, found.mismatched)
+        pairs, keys, mismatched = [], IncompatibleKeys([], []), []
+        match(self, dict(state_dict), "", pairs, *keys, mismatched)
+        check(name, *(keys if strict else ([], [])), mismatched)
         with no_grad():
-            for tensor, value in found.pairs:
+            for tensor, value in pairs:
                 tensor[...] = astype(value.detach().to(tensor.device), tensor.dtype, copy=False)
-        return IncompatibleKeys(found.missing, found.unexpected)
+        return keys
 
     def _load_from_state_dict(
         self,
@@ -112,16 +101,18 @@ class Stateful(Tree):
                 unexpected_keys.append(key)
 
 
-def match(module: Stateful, state: dict[str, Any], prefix: str, found: Matches) -> None:
-    """Let a module and all below it find their values; each may change what it is given first."""
-    names = found.missing, found.unexpected, found.mismatched
-    module._load_from_state_dict(state, prefix, {"pairs": found.pairs}, True, *names)
+def match(
+    module: Stateful, state: dict[str, Any], prefix: str, pairs: list, *names: list[str]
+) -> None:
+    """Let a module and all below it find their values, for pairs with their tensors, and names that
+    are missing, unexpected or mismatched; each may change what it is given first."""
+    module._load_from_state_dict(state, prefix, {"pairs": pairs}, True, *names)
     below: dict[str, dict[str, Any]] = {}
     for key, value in state.items():
         below.setdefault(first_name(key, prefix)[0], {})[key] = value
     with finite(module):
         for name, child in module._attributes():
-            match(child, below.get(name, {}), f"{prefix}{name}.", found)
+            match(child, below.get(name, {}), f"{prefix}{name}.", pairs, *names)
 
 
 def first_name(key: Any, prefix: str) -> tuple[str, str]:

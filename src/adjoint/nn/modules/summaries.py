@@ -11,7 +11,7 @@ from ..._foundation.modes import no_grad
 from ..._foundation.trees import leaves
 from ...functions.creation import zeros
 from .calls import Called
-from .tree import first_places, places
+from .tree import places
 
 
 class Row(NamedTuple):
@@ -85,7 +85,7 @@ def summarize(module: Called, inputs: tuple) -> Summary:
 
 def parts(module: Called) -> list[Called]:
     """A module and all below it, each once."""
-    return [part for _, part in first_places(module)]
+    return [part for _, part in places(module, once=True)]
 
 
 def row(path: str, part: Called, outputs: dict[int, list[Tensor]]) -> Row:

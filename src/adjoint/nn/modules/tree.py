@@ -143,30 +143,22 @@ class Tree:
                     yield joined(path, name), tensor
 
 
-def places(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """A module and all below it with their paths; one that is in several places, in each."""
+def places(tree: Tree, prefix: str = "", once: bool = False) -> Iterator[tuple[str, Any]]:
+    """A module and all below it with their paths; one that is in several places, in each, or only
+    in the first of them if `once`."""
     waiting: list[tuple[str, Tree, tuple[int, ...]]] = [(prefix, tree, ())]
+    seen: set[int] = set()
     while waiting:
         path, module, above = waiting.pop()
+        if once and id(module) in seen:
+            continue
         if id(module) in above:
             raise ArgumentError(f"the module at {path!r} contains itself")
         yield path, module
+        seen.add(id(module))
         above = (*above, id(module))
         below = [(joined(path, name), child, above) for name, child in module._attributes()]
         waiting.extend(reversed(below))
-
-
-def first_places(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """A module and all below it, each once, with their paths."""
-    seen = set()
-    waiting: list[tuple[str, Tree]] = [(prefix, tree)]
-    while waiting:
-        path, module = waiting.pop()
-        if id(module) not in seen:
-            seen.add(id(module))
-            yield path, module
-            below = [(joined(path, name), child) for name, child in module._attributes()]
-            waiting.extend(reversed(below))
 
 
 def joined(path: str, name: str) -> str:
