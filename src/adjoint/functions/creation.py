@@ -26,6 +26,7 @@ from ._arguments import (
     is_elsewhere,
     shape_first,
 )
+from ._marks import method
 from .shapes import stack
 
 __all__ = [
@@ -78,6 +79,7 @@ def asarray(
     return ask_for_grad(lift(data), requires_grad)
 
 
+@method
 def copy(x: Any, /) -> Tensor:
     """A tensor of its own with the values of x: writing into either never changes the other.
 

@@ -11,6 +11,7 @@ from .. import backends
 from .._core.tensor import Tensor
 from .._foundation.dtypes import ALL, FROM_NUMPY, as_numpy
 from .._foundation.errors import ArgumentError
+from ._marks import method_named
 from .dtypes import isdtype
 
 __all__ = ["get_default_device", "set_default_device"]
@@ -18,6 +19,7 @@ __all__ = ["get_default_device", "set_default_device"]
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
+@method_named("__array_namespace__")
 def array_namespace(x: Tensor, /, *, api_version: str | None = None) -> ModuleType:
     """The module with the functions of the array API standard: adjoint."""
     if api_version is not None and api_version not in VERSIONS:

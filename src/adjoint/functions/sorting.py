@@ -10,6 +10,7 @@ from ..primitives.creation import full
 from ..primitives.elementwise import equal, logical_not, minimum
 from ..primitives.shapes import reshape
 from ._arguments import as_axis, as_integer, as_real, as_tensor, in_common_dtype, reject
+from ._marks import method
 from .indexing import as_indices, taken
 
 __all__ = [
@@ -47,6 +48,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
+@method
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True, **unknown: Any) -> TopK:
     """The k largest (or smallest) elements along an axis, best first, and their indices.
 
@@ -65,6 +67,7 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True, **unknown: Any) -
     return TopK(*indexing.topk(x, k=count, axis=axis, largest=bool(largest)))
 
 
+@method
 def sort(
     x: Any, axis: int = -1, *, descending: bool = False, stable: bool = True, **unknown: Any
 ) -> Tensor:
@@ -76,6 +79,7 @@ def sort(
     return ordered("sort", x, axis, descending, unknown).values
 
 
+@method
 def argsort(
     x: Any, axis: int = -1, *, descending: bool = False, stable: bool = True, **unknown: Any
 ) -> Tensor:

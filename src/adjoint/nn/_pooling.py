@@ -15,7 +15,17 @@ from ..functions.reductions import as_float
 from ..primitives import reductions, windows
 from ..primitives.indexing import index, take_along_axis
 from ..primitives.shapes import pad, reshape
-from ._windows import Ints, Pairs, batched, check_window, per_axis, symmetric, unbatched, widened
+from ._windows import (
+    Counts,
+    Ints,
+    Pairs,
+    batched,
+    check_window,
+    per_axis,
+    symmetric,
+    unbatched,
+    widened,
+)
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -31,8 +41,6 @@ __all__ = [
     "max_pool2d",
     "max_pool3d",
 ]
-
-Counts = int | tuple[int, ...]
 
 
 def max_pool1d(

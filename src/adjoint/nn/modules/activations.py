@@ -339,5 +339,4 @@ class PReLU(Module):
         return F.prelu(x, self.weight)
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return f"num_parameters={self.num_parameters}"

@@ -51,7 +51,6 @@ class Padding(Module):
         return F.pad(x, self.padding, self.mode, self.value)
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return str(self.padding)
 
 
@@ -93,7 +92,6 @@ class ConstantPad(Padding):
         self.value = as_scalar(kind(self), "value", value)
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return settings(self, "padding", "value")
 
 

@@ -5,8 +5,8 @@ from typing import Any
 from ..._foundation.errors import ArgumentError
 from ...functions._arguments import as_integer
 from .. import functional as F
-from .._pooling import Counts, pool_padding
-from .._windows import per_axis
+from .._pooling import pool_padding
+from .._windows import Counts, per_axis
 from .applied import OfOne, kind, settings
 
 __all__ = [
@@ -59,7 +59,6 @@ class MaxPool(Pool):
         self.dilation, self.return_indices, self.ceil_mode = dilation, return_indices, ceil_mode
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return settings(self, *self.options[:-1])
 
 
@@ -120,7 +119,6 @@ class AvgPool1d(Pool):
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return settings(self, *self.options[:3])
 
 
@@ -216,7 +214,6 @@ class AdaptiveMaxPool(AdaptivePool):
         self.return_indices = return_indices
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return settings(self, "output_size")
 
 
