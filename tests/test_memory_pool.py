@@ -19,7 +19,8 @@ from numpy._core.multiarray import get_handler_name
 
 import adjoint as ad
 from adjoint.backends import cpu
-from adjoint.backends.cpu.jit import allocator, compiler, handler, memory, obstacle
+from adjoint.backends.cpu.jit import allocator, compiler, handler, memory
+from adjoint.backends.cpu.jit.availability import obstacle
 
 if obstacle() is not None or not handler.supported():
     pytest.skip("there is no pool here", allow_module_level=True)

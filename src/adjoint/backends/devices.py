@@ -69,7 +69,8 @@ def devices() -> list[DeviceInfo]:
 
 
 def cpu() -> DeviceInfo:
-    from .cpu.jit import obstacle, threads
+    from .cpu.jit import threads
+    from .cpu.jit.availability import obstacle
 
     why_slow = obstacle()
     kernels = why_slow or "no kernels, as ADJOINT_JIT says"

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..._foundation.silence import compute, computing
-from . import blas, dispatch, indexing
+from . import backward, blas, dispatch, indexing
 from .blas import blas_threads as blas_threads
 from .dispatch import LEAST
+from .jit.availability import available
 from .reductions import magnitudes
 from .table import KERNELS as NUMPY
 
@@ -29,7 +30,7 @@ for source in SOURCES.split():
     importlib.import_module(f".{source}", __name__)
 DISPATCHED = dispatch.over(NUMPY)
 KERNELS = NUMPY | DISPATCHED
-BACKWARD = importlib.import_module(".backward", __name__).BACKWARD
+BACKWARD = backward.over(KERNELS)
 
 DEVICE = "cpu"
 Array = np.ndarray
@@ -203,7 +204,7 @@ def exponent_bound(array: np.ndarray) -> float:
 
 def has_kernels() -> bool:
     """Whether kernels can be compiled here."""
-    return dispatch.available()
+    return available()
 
 
 def empty(shape: tuple, dtype: np.dtype) -> np.ndarray:

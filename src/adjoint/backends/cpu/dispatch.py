@@ -5,13 +5,14 @@ The limits are measured: below them NumPy's function is done before a kernel cou
 
 import importlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..._foundation.silence import computing, is_computing, silence, silent_context
-from .jit import available
+from .jit.availability import available
+from .operands import arrays_of, as_array
 from .table import COMPLEX
 
 # Elements of a result. All elementwise ops and rules have the same limit, so that it doesn't matter
@@ -134,17 +135,6 @@ def is_large_together(x: Any, y: Any) -> bool:
     if long[rest:] == short:
         return False
     return math.prod(long[:rest]) * math.prod(map(max, long[rest:], short)) >= LEAST
-
-
-def arrays_of(inputs: Iterable) -> list[np.ndarray]:
-    """NumPy makes scalars of single numbers; kernels take arrays only."""
-    return [x if type(x) is np.ndarray else as_array(x) for x in inputs]
-
-
-def as_array(x: Any) -> np.ndarray:
-    if not isinstance(x, (np.ndarray, np.generic)):
-        raise TypeError(f"an array is needed, got {type(x).__name__}")
-    return np.asarray(x)
 
 
 def general(name: str, small: Callable) -> Callable:

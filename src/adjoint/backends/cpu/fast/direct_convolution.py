@@ -11,9 +11,9 @@ from ....kernels.convolution import correlation, fused, packing, plans, weights
 from ....kernels.convolution.geometry import Packing
 from ....kernels.convolution.plans import Correlation, Machine, Weights, Work
 from ....kernels.convolution.writer import Tile
-from .. import jit
 from ..jit import compiler, memory, threads
 from ..jit.addresses import address
+from ..jit.availability import available
 from .launch import launch
 
 SCRATCH = 1 << 25  # bytes that packed images may take
@@ -28,7 +28,7 @@ BESIDE = 8  # blocks of filters that are packed at the same time
 @functools.cache
 def machine() -> Machine | None:
     """The vectors of this processor; None where it can't multiply and add in one step."""
-    if not jit.available():
+    if not available():
         return None
     features = compiler.started().binding.get_host_cpu_features()
     if features.get("avx512f"):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ....kernels.language import TYPES
-from ..dispatch import arrays_of
-from ..jit import available
+from ..jit.availability import available
+from ..operands import arrays_of
 from .maps import Launcher
 
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ...._foundation.errors import ArgumentError
-from . import allocator, available, compiler, handler
+from . import allocator, compiler, handler
+from .availability import available
 
 POOLED_FROM = 1 << 15  # bytes
 STATISTICS = ("in_use", "idle", "limit", "peak", "allocations", "reuses", "releases")
