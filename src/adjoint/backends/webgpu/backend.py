@@ -22,7 +22,7 @@ from .table import KERNELS
 # Modules that enter their functions into KERNELS.
 SOURCES = (
     "convolution creation determinants factorizations gamma indexing joining matmul movement "
-    "reductions running scattering solving sorting threefry triangles windows"
+    "reductions running scattering solving sorting threefry triangles weight_gradients windows"
 )
 
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....kernels.frame import Layout
 from ....kernels.language import Kernel
-from ....kernels.llvm import Layout, render
+from ....kernels.llvm import render
 from ...spaces import Ints, axis_order, merged, steps_in
 from ..jit.addresses import address
 from ..jit.compiler import compiled

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ....kernels.frame import Layout
 from ....kernels.language import F64, TYPES, Kernel, Type, convert, element, reduce
-from ....kernels.llvm import Layout, stashed
+from ....kernels.llvm import stashed
 from ....kernels.rows import dot, norm
 from ...spaces import Axes, Ints, axis_order, merged, steps_in
 from .maps import CHUNK, LINE, STREAMED, Launcher, Plan, layout_key, steps_of_outputs

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....kernels.llvm import Layout
+from ....kernels.frame import Layout
 from ....kernels.text import Function
 from ..jit.addresses import HEADER, address
 from ..jit.compiler import compiled
