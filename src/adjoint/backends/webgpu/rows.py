@@ -34,7 +34,7 @@ VERY_LONG = 1 << 20  # the same if they are many: some drivers end loops after 6
 
 
 class RowLauncher(Launcher):
-    """What runs a kernel with reductions."""
+    """Runs a kernel with reductions."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
@@ -50,7 +50,7 @@ class RowLauncher(Launcher):
         length = math.prod([shape[k] for k in axis])
         size = math.prod(shape)
         if length < LONG or not size or (size > FEW * length and length < VERY_LONG):
-            return self.launched(arrays, axis, numbers, None)
+            return self.run(arrays, axis, numbers, None)
         self.stages = self.stages or Stages(self.kernel)
         return self.stages.run(arrays, axis, numbers, shape)
 
@@ -65,7 +65,7 @@ class Step:
         self.launcher = Launcher(Kernel(substituted([value], compact)))
 
     def run(self, known: Sequence[Any], axis: Ints | None, numbers: Any, outputs: Any) -> Array:
-        return self.launcher.launched([known[k] for k in self.given], axis, numbers, outputs)[0]
+        return self.launcher.run([known[k] for k in self.given], axis, numbers, outputs)[0]
 
 
 class Stages:
@@ -140,7 +140,7 @@ class Stages:
                     views[self.arrays] = some.gpu.sent(starts[None, :, None])
                 target = made.view((rows, pieces, 1), (total, 1, 1), first)
                 part.run(views, (2,), numbers, [target])
-        return whole.launched([made.view((rows, total), (total, 1))], (1,), (), None)[0]
+        return whole.run([made.view((rows, total), (total, 1))], (1,), (), None)[0]
 
 
 def as_elements(value: Value) -> Value:

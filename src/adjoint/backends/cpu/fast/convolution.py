@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
-from ....kernels.convolution import plans
-from ....kernels.convolution.plans import Machine, Shape
+from ....kernels.convolution import tilings
+from ....kernels.convolution.tilings import Machine, Shape
 from .. import windows
 from . import direct_convolution as direct
 
@@ -29,13 +29,13 @@ def chosen(name: str, shape: Shape, images: int, *arrays: np.ndarray) -> Machine
         dtype in DTYPES
         and all(x.dtype == dtype for x in arrays)
         and products * math.prod(shape.x) > 0
-        and faster(name, shape, products)
-        and within_tables(shape)
+        and is_faster(name, shape, products)
+        and fits_tables(shape)
     )
     return direct.machine() if possible else None
 
 
-def faster(name: str, shape: Shape, products: int) -> bool:
+def is_faster(name: str, shape: Shape, products: int) -> bool:
     """Measured against windows and BLAS on two cores.
 
     Small work is done before it is begun on all cores. Large filters for few places aren't worth
@@ -53,29 +53,29 @@ def faster(name: str, shape: Shape, products: int) -> bool:
 
 
 @functools.lru_cache(1024)
-def within_tables(shape: Shape) -> bool:
+def fits_tables(shape: Shape) -> bool:
     """Whether 32 bits are enough for the bytes of a round of images, however they are packed."""
     x, out = shape.x[0], shape.w[0]
     for axis in shape.axes:
         around = axis.dilation * axis.kernel + axis.stride
         x *= axis.x + axis.before + around
         out *= axis.out + around
-    images = 1 + plans.NEAR // (shape.size * math.prod(shape.out))
+    images = 1 + tilings.NEAR // (shape.size * math.prod(shape.out))
     return max(x, out) * shape.w[-1] * shape.size * images < 1 << 31
 
 
 def conv(x, w, bias=None, *, stride, padding, dilation, groups):
     dtype, x, w = x.dtype, windows.widened(x), windows.widened(w)
-    out = windows.output_size(x.shape, w.shape[2:], stride, padding, dilation)
-    shape = Shape(x.shape[1:], w.shape, out, stride, padding, dilation, groups, x.itemsize)
+    size = windows.output_size(x.shape, w.shape[2:], stride, padding, dilation)
+    shape = Shape(x.shape[1:], w.shape, size, stride, padding, dilation, groups, x.itemsize)
     host = chosen("conv", shape, len(x), x, w)
     if host is None:
-        made = windows.conv(
+        out = windows.conv(
             x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups
         )
     else:
-        made = direct.correlate(plans.forward(host, shape), x, w, bias)
-    return made.astype(dtype, copy=False)
+        out = direct.correlate(tilings.forward(host, shape), x, w, bias)
+    return out.astype(dtype, copy=False)
 
 
 def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
@@ -84,12 +84,12 @@ def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
     shape = Shape(sizes, w.shape, g.shape[2:], stride, padding, dilation, groups, g.itemsize)
     host = chosen("conv_input", shape, len(g), g, w)
     if host is None:
-        made = windows.conv_input(
+        out = windows.conv_input(
             g, w, x_shape=x_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
         )
     else:
-        made = direct.correlate(plans.backward(host, shape), g, w, None)
-    return made.astype(dtype, copy=False)
+        out = direct.correlate(tilings.backward(host, shape), g, w, None)
+    return out.astype(dtype, copy=False)
 
 
 def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
@@ -98,12 +98,12 @@ def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
     shape = Shape(x.shape[1:], sizes, g.shape[2:], stride, padding, dilation, groups, x.itemsize)
     host = chosen("conv_weight", shape, len(x), x, g)
     if host is None:
-        made = windows.conv_weight(
+        out = windows.conv_weight(
             x, g, w_shape=w_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
         )
     else:
-        made = direct.weight_gradient(plans.weights(host, shape), x, g, sizes)
-    return made.astype(dtype, copy=False)
+        out = direct.weight_gradient(tilings.weights(host, shape), x, g, sizes)
+    return out.astype(dtype, copy=False)
 
 
 FAST = {"conv": conv, "conv_input": conv_input, "conv_weight": conv_weight}

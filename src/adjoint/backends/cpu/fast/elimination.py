@@ -15,7 +15,7 @@ from ....kernels import elimination as templates
 from ..jit.addresses import address
 from ..jit.compiler import compiled
 from ..jit.memory import empty
-from .launch import chunks_of, launch
+from .machine_code import chunks_of, run_kernel
 from .matmul import add_product
 
 KINDS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
@@ -80,7 +80,7 @@ def small_cholesky(x: np.ndarray) -> np.ndarray:
     count, group = matrices_in_chunks(x)
     step, row_step, _ = steps(x)
     words = [address(x), address(orders), count, group, row_step, step]
-    launch(kernel("cholesky", KINDS[x.dtype], x.shape[-1]), words, chunks_of(group, count))
+    run_kernel(kernel("cholesky", KINDS[x.dtype], x.shape[-1]), words, chunks_of(group, count))
     return orders
 
 
@@ -110,7 +110,7 @@ def small_cholesky_gradient(u: np.ndarray, g: np.ndarray) -> None:
     step, row_step, _ = steps(g)
     words = [address(u), address(g), count, group, row_step, step, *reversed(steps(u)[:2])]
     entry = kernel("cholesky_gradient", KINDS[g.dtype], g.shape[-1])
-    launch(entry, words, chunks_of(group, count))
+    run_kernel(entry, words, chunks_of(group, count))
 
 
 # Triangles.
@@ -155,7 +155,7 @@ def substitute(x: np.ndarray, y: np.ndarray, width: int, lower: bool, unit: bool
     words = [address(x), address(y), blocks, total, group, row_step, column_step, x_step]
     words += [y_row_step, y_step]
     entry = kernel("solve_triangular", KINDS[y.dtype], n, width, lower, unit)
-    launch(entry, words, chunks_of(group, total))
+    run_kernel(entry, words, chunks_of(group, total))
 
 
 def solve_vector(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> None:
@@ -165,7 +165,7 @@ def solve_vector(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> None:
     by_rows = column_step == 1
     words = [address(x), address(y), x.shape[1], count, group]
     words += [row_step if by_rows else column_step, step, steps(y)[0]]
-    launch(
+    run_kernel(
         kernel("solve_vector", KINDS[y.dtype], by_rows, lower, unit), words, chunks_of(group, count)
     )
 
@@ -197,7 +197,7 @@ def small_lu(x: np.ndarray) -> np.ndarray:
     count, group = matrices_in_chunks(x)
     step, row_step, _ = steps(x)
     words = [address(x), address(pivots), x.shape[1], count, group, row_step, step]
-    launch(kernel("lu", KINDS[x.dtype], x.shape[-1]), words, chunks_of(group, count))
+    run_kernel(kernel("lu", KINDS[x.dtype], x.shape[-1]), words, chunks_of(group, count))
     return pivots
 
 
@@ -208,7 +208,7 @@ def exchange(x: np.ndarray, pivots: np.ndarray, backwards: bool = False) -> None
     step, row_step, _ = steps(x)
     words = [address(x), address(pivots), pivots.shape[1], pivots.shape[1], -1 if backwards else 1]
     words += [columns, EXCHANGED, parts, row_step, step]
-    launch(kernel("exchange", KINDS[x.dtype]), words, count * parts)
+    run_kernel(kernel("exchange", KINDS[x.dtype]), words, count * parts)
 
 
 def lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed: bool):
@@ -237,5 +237,5 @@ def small_lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, trans
         parts = (factors, pivots, y[..., start:], out[..., start:])
         words = [*map(address, parts), columns, blocks, total, group]
         entry = kernel("lu_solve", KINDS[y.dtype], n, width, transposed)
-        launch(entry, words, chunks_of(group, total))
+        run_kernel(entry, words, chunks_of(group, total))
     return out

@@ -14,7 +14,7 @@ from ..jit.addresses import address
 from ..jit.compiler import compiled
 from ..jit.memory import empty
 from .elimination import KINDS, in_whole_steps, steps
-from .launch import chunks_of, launch
+from .machine_code import chunks_of, run_kernel
 
 
 @functools.cache
@@ -29,7 +29,7 @@ def computed(name: str, x: np.ndarray) -> np.ndarray:
     blocks = chunks_of(templates.SIDE, n)
     step, row_step, column_step = steps(stacked)
     words = [address(stacked), address(out), n, blocks, row_step, column_step, step]
-    launch(kernel(name, KINDS[x.dtype]), words, len(stacked) * blocks)
+    run_kernel(kernel(name, KINDS[x.dtype]), words, len(stacked) * blocks)
     return out
 
 

@@ -17,7 +17,7 @@ from ..jit.addresses import address
 from ..jit.compiler import compiled
 from ..jit.memory import empty
 from ..table import wide
-from .launch import BY_DTYPE, BY_SIZE, chunks_of, launch
+from .machine_code import BY_DTYPE, BY_SIZE, chunks_of, run_kernel
 
 WHOLE = slice(None)
 COMPONENT = {np.dtype("c8"): np.dtype("f4"), np.dtype("c16"): np.dtype("f8")}
@@ -74,7 +74,7 @@ def flat(indices: tuple[np.ndarray, ...], axes: tuple[int, ...]) -> np.ndarray |
     words = [0, address(out), out.size, step]
     for index, length in zip(indices, axes, strict=True):
         words += [address(index), length]
-    words = launch(kernel("combine", len(axes)), words, chunks_of(step, out.size))
+    words = run_kernel(kernel("combine", len(axes)), words, chunks_of(step, out.size))
     return None if words[templates.BAD] else out
 
 
@@ -108,7 +108,7 @@ def gathered(x: np.ndarray, indices: tuple[np.ndarray, ...], spec: tuple) -> np.
         return picked(x, index, out, Rows(found.outer, index.size, 1, axis, 1, 0, 0))
     rows, step = found.outer * index.size, max(1, CHUNK // (x.itemsize * found.inner))
     words = [0, address(x), address(index), address(out), rows, step, index.size, axis, width]
-    words = launch(kernel("gather", kind), words, chunks_of(step, rows))
+    words = run_kernel(kernel("gather", kind), words, chunks_of(step, rows))
     return None if words[templates.BAD] else out
 
 
@@ -132,7 +132,7 @@ def picked(x: np.ndarray, index: np.ndarray, out: np.ndarray, rows: Rows) -> np.
     words = [0, address(x), address(index), address(out)]
     words += [rows.count, step, rows.width, parts, piece, *rows[2:]]
     chunks = chunks_of(step, rows.count) * parts
-    words = launch(kernel("pick", BY_SIZE[x.itemsize]), words, chunks)
+    words = run_kernel(kernel("pick", BY_SIZE[x.itemsize]), words, chunks)
     return None if words[templates.BAD] else out
 
 
@@ -165,7 +165,7 @@ def scattered(
     words = [0, address(terms), address(index), address(out)]
     words += [found.outer, group, index.size, axis, width, parts, step]
     chunks = chunks_of(group, found.outer) * parts
-    words = launch(kernel("scatter", BY_DTYPE[real], width == 1), words, chunks)
+    words = run_kernel(kernel("scatter", BY_DTYPE[real], width == 1), words, chunks)
     return None if words[templates.BAD] else out.astype(x.dtype, copy=False)
 
 
@@ -220,7 +220,7 @@ def scattered_along(
     words = [0, address(terms), address(places), address(out)]
     words += [outer, group, count, shape[axis], inner, parts, width]
     chunks = chunks_of(group, outer) * parts
-    words = launch(kernel("scatter_along", kind, once, inner == 1), words, chunks)
+    words = run_kernel(kernel("scatter_along", kind, once, inner == 1), words, chunks)
     return None if words[templates.BAD] else out.astype(x.dtype, copy=False)
 
 

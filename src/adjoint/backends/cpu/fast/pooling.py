@@ -17,7 +17,7 @@ from .. import windows as reference
 from ..jit.addresses import address
 from ..jit.compiler import compiled
 from ..jit.memory import empty
-from .launch import BY_DTYPE, chunks_of, launch
+from .machine_code import BY_DTYPE, chunks_of, run_kernel
 
 Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
@@ -87,7 +87,7 @@ def run(name: str, x: np.ndarray, outs: list[np.ndarray], axes: list[Axis], insi
     words = [address(x), *map(address, outs), images, step, high.size, across.size]
     words += [high.count, across.count, high.kernel, high.stride, high.dilation, high.padding]
     words += [across.padding, *((first, last) if lanes else (0, 0))]
-    launch(kernel(name, BY_DTYPE[x.dtype], wide), words, chunks_of(step, images))
+    run_kernel(kernel(name, BY_DTYPE[x.dtype], wide), words, chunks_of(step, images))
 
 
 def max_pool(

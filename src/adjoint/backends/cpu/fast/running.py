@@ -14,7 +14,7 @@ from .. import reductions as reference
 from ..jit.addresses import address
 from ..jit.compiler import compiled
 from ..jit.memory import empty
-from .launch import BY_DTYPE, chunks_of, launch
+from .machine_code import BY_DTYPE, chunks_of, run_kernel
 
 FROM = 1 << 11  # elements, from which on a launch pays
 FROM_RECURRENCE = 1 << 8  # NumPy makes a few calls for each step of it
@@ -41,7 +41,7 @@ def computed(name: str, arrays: list[np.ndarray], axis: int, reverse: bool) -> n
     words = [*map(address, arrays), address(out), outer, group, length, inner, parts, width]
     words += [length - 1, -1] if reverse else [0, 1]
     chunks = chunks_of(group, outer) * parts
-    launch(kernel(name, BY_DTYPE[out.dtype], inner == 1), words, chunks)
+    run_kernel(kernel(name, BY_DTYPE[out.dtype], inner == 1), words, chunks)
     return out.astype(dtype, copy=False)
 
 

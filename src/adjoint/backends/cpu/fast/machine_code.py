@@ -1,4 +1,4 @@
-"""What the functions of this package share: arrays as kernels are given them, and launches."""
+"""Machine code on arrays: how it calls types of elements, and how it is run."""
 
 from array import array
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ BY_DTYPE = {
 }
 
 
-def launch(kernel: int, words: Sequence[int], chunks: int) -> array:
-    """Run a kernel on words; the words are given back, as it leaves them."""
+def run_kernel(kernel: int, words: Sequence[int], chunks: int) -> array:
+    """Run a kernel on words; returns the words as it leaves them."""
     block = array("q", words)
     run(kernel, block.buffer_info()[0], chunks)
     return block
