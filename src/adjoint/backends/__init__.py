@@ -74,10 +74,10 @@ LEAST: dict[type, int] = {}  # elements, from which on kernels are worth it
 WIDEST = {"i": np.dtype("int64"), "u": np.dtype("uint64"), "f": np.dtype("float64")}
 
 
-class Default:
-    """Where tensors are made if no device is named; settable."""
+class DefaultDevice:
+    """The device on which tensors are made if none is named; settable."""
 
-    device: str = os.environ.get("ADJOINT_DEVICE") or "cpu"
+    name: str = os.environ.get("ADJOINT_DEVICE") or "cpu"
 
 
 def widest(device: str, kind: str) -> np.dtype:
@@ -98,15 +98,15 @@ _by_name: dict[str, Backend] = {}
 def backend(device: str) -> Backend:
     """The backend behind a device name."""
     found = _by_name.get(device)
-    return loaded(device) if found is None else found
+    return load(device) if found is None else found
 
 
-def loaded(device: str) -> Backend:
+def load(device: str) -> Backend:
     name = str(device).partition(":")[0]
     if name not in MODULES:
         raise DeviceError(f"there is no device {device!r}; devices are {', '.join(MODULES)}")
     module: Any = importlib.import_module(MODULES[name], __name__)
-    opened = module.opened(device) if hasattr(module, "opened") else module
+    opened = module.open_device(device) if hasattr(module, "open_device") else module
     LOADED[opened.Array] = opened
     FLOATS[opened.Array] = getattr(opened, "FLOATS", {})
     INTEGERS[opened.Array] = getattr(opened, "INTEGERS", {})
