@@ -31,7 +31,7 @@ class Backend(Protocol):
     KERNELS: dict[str, Callable]
 
     def kernel_of(self, op: Any) -> Callable | None:
-        """What computes an op on raw arrays: from KERNELS, or made of what is there."""
+        """The function that computes an op on raw arrays; None if there is none."""
         ...
 
     def from_numpy(self, array: np.ndarray) -> Any:
@@ -86,8 +86,8 @@ def widest(device: str, kind: str) -> np.dtype:
 
 
 def exponent_bound(array: Any) -> float:
-    """The largest |log2 |x|| of elements that aren't 0; infinite where that isn't known, or would
-    have to be waited for."""
+    """The largest |log2 |x|| of elements that aren't 0; infinite where it isn't known, as on GPUs,
+    which would have to be waited for."""
     find = getattr(LOADED.get(type(array)), "exponent_bound", None)
     return math.inf if find is None else find(array)
 

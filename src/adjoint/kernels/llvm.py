@@ -56,14 +56,14 @@ class Renderer:
         self.stash = stashed(kernel)
         self.helpers: dict[str, str] = {}
         self.fixed: dict[Value, str] = {}
-        self.chunk()
+        self.write_chunk()
 
     def __str__(self) -> str:
         return "\n".join([str(self.write), *self.helpers.values()])
 
     # The loops.
 
-    def chunk(self) -> None:
+    def write_chunk(self) -> None:
         write, frame = self.write, self.frame
         part = write.new(f"srem i64 %chunk, {frame.parts}")
         block = write.new(f"sdiv i64 %chunk, {frame.parts}")
@@ -78,11 +78,13 @@ class Renderer:
                 self.vectors.ahead = AHEAD
                 count = write.new(f"sub i64 {columns[1]}, {columns[0]}")
                 self.fix_repeated(places)
-                self.strips(self.moved(places, columns[0]), count, lambda at, _: self.finish(at))
+                self.write_strips(
+                    self.moved(places, columns[0]), count, lambda at, _: self.finish(at)
+                )
             elif self.layout.along:
-                self.along_row(places)
+                self.reduce_along_row(places)
             else:
-                self.down_columns(places, *columns)
+                self.reduce_down_columns(places, *columns)
         if "n" in self.layout.access:
             write.line("fence seq_cst")  # what goes past the caches is there before we say so
 
@@ -130,7 +132,7 @@ class Renderer:
             with self.each_inner(inside, axis + 1) as innermost:
                 yield innermost
 
-    def along_row(self, places: Places) -> None:
+    def reduce_along_row(self, places: Places) -> None:
         """Reduce along a row, in as many passes as there are reductions of reductions."""
         columns = self.frame.columns
         self.fix_repeated(places)
@@ -143,19 +145,21 @@ class Renderer:
             slots = self.started(depth)
             self.vectors.ahead = AHEAD if depth == self.depths[0] else 0
             with self.each_inner(places) as inside:
-                self.strips(inside, columns, lambda at, mask, s=slots: self.take_in(s, at, mask))
+                self.write_strips(
+                    inside, columns, lambda at, mask, s=slots: self.take_in(s, at, mask)
+                )
             for reduction, held in slots.items():
                 self.fixed[reduction] = self.joined(reduction, held)
         self.vectors.ahead = 0
         self.fix(max(self.depths))
         if self.elements:
             with self.each_inner(places) as inside:
-                self.strips(inside, columns, lambda at, _: self.finish(at))
+                self.write_strips(inside, columns, lambda at, _: self.finish(at))
         for out, array in zip(self.kernel.outputs, self.outputs, strict=True):
             if not out.varies:
                 self.vectors.store_one(self.fixed[out], places[array].pointer, array.type)
 
-    def down_columns(self, places: Places, start: str, stop: str) -> None:
+    def reduce_down_columns(self, places: Places, start: str, stop: str) -> None:
         """Reduce each column by itself: long vectors of columns first, then what is left."""
         write, longest = self.write, self.layout.lanes
         for lanes in sorted({longest, min(longest, SHORTER), 1}, reverse=True):
@@ -164,12 +168,12 @@ class Renderer:
             rest = write.new(f"srem i64 {write.new(f'sub i64 {stop}, {start}')}, {lanes}")
             end = write.new(f"sub i64 {stop}, {rest}")
             with write.loop(start, end, str(lanes)) as column:
-                self.down(self.moved(places, column))
+                self.reduce_down(self.moved(places, column))
             start = end
         self.vectors.lanes = longest
         self.fix_given()
 
-    def down(self, places: Places) -> None:
+    def reduce_down(self, places: Places) -> None:
         given = dict(self.fixed)
         for position, source in self.kernel.sources.items():
             if source.op == "row":
@@ -192,8 +196,8 @@ class Renderer:
                 self.vectors.store(self.fixed[out], *places[array], array.access, array.type)
         self.fixed = given
 
-    def strips(self, places: Places, count: str, body: Callable[[Places, str], None]) -> None:
-        """Do something for each vector along the columns, and for what is left after the last.
+    def write_strips(self, places: Places, count: str, body: Callable[[Places, str], None]) -> None:
+        """Write a body for each vector along the columns, and for what is left after the last.
 
         That is copied to memory of a vector's size and goes through the same lines once more, so
         that there is one text for both; a mask says which lanes count.

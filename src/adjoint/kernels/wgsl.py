@@ -96,7 +96,7 @@ def accumulator(reduction: Value) -> Accumulator:
 def render(kernel: Kernel, layout: Layout, width: int) -> Rendered:
     """`width`: how many invocations a workgroup has."""
     renderer = Renderer(kernel, layout, width)
-    return renderer.rows() if kernel.reduces else renderer.elements()
+    return renderer.render_rows() if kernel.reduces else renderer.render_elements()
 
 
 class Renderer:
@@ -118,7 +118,7 @@ class Renderer:
 
     # Whole programs.
 
-    def elements(self) -> Rendered:
+    def render_elements(self) -> Rendered:
         """Each invocation computes every `step`th element."""
         self.line(f"for (var i = group * {self.width}u + lane; i < p.count; i += p.step) {{")
         place = self.places("i", "outer", self.arrays)
@@ -128,7 +128,7 @@ class Renderer:
         self.line("}")
         return self.rendered("count step")
 
-    def rows(self) -> Rendered:
+    def render_rows(self) -> Rendered:
         """Each workgroup, or each invocation, computes a row."""
         whole = self.layout.whole
         self.line("let row = group;" if whole else f"let row = group * {self.width}u + lane;")
@@ -142,7 +142,7 @@ class Renderer:
         varying = [k for k, out in enumerate(outputs) if out.varies]
         if varying:
             self.write_fixed(outputs[k] for k in varying)
-            with self.along_row():
+            with self.loop_along_row():
                 for k in varying:
                     self.store(k, self.write(outputs[k]), self.inner[f"out{k}"])
         for k, out in enumerate(outputs):
@@ -181,7 +181,7 @@ class Renderer:
 
     # Rows.
 
-    def along_row(self) -> "Scope":
+    def loop_along_row(self) -> "Scope":
         """A loop over the elements of the row, which are loaded."""
         first, step = ("lane", f"{self.width}u") if self.layout.whole else ("0u", "1u")
         scope = Scope(self, f"for (var e = {first}; e < p.length; e += {step}) {{")
@@ -203,7 +203,7 @@ class Renderer:
                 self.line(f"var {name} = {self.write(part)};")
                 parts.append(held_value(name, part.type))
             held[v] = tuple(parts)
-        with self.along_row():
+        with self.loop_along_row():
             for v, acc in how.items():
                 self.assign(held[v], acc.step(held[v], self.named(v.args[0])))
         if self.layout.whole:

@@ -7,7 +7,7 @@ import numpy as np
 
 from .blas import axpy
 from .erf import erf
-from .table import KERNELS, floats_only, kernel, refuse_complex, wide
+from .table import KERNELS, kernel, refuse_complex, refuse_non_floats, wide
 
 
 def of_reals(compare: Callable) -> Callable:
@@ -112,7 +112,7 @@ def silu(x):
 
 @kernel
 def gelu(x):
-    floats_only(x)
+    refuse_non_floats(x)
     y = x.astype(wide(x.dtype), copy=False)
     out = erf(y * y.dtype.type(math.sqrt(0.5)))
     out += 1
@@ -123,7 +123,7 @@ def gelu(x):
 
 @kernel
 def gelu_tanh(x):
-    floats_only(x)
+    refuse_non_floats(x)
     y = x.astype(wide(x.dtype), copy=False)
     out = y * y
     out *= 0.044715

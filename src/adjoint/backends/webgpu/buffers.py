@@ -94,7 +94,7 @@ class Pool:
         heappush(self.free[buffer.size], buffer.number)
 
     def release(self) -> int:
-        """Give all free buffers back to the system; how many bytes that was."""
+        """Return all free buffers to the system; returns their size in bytes."""
         freed = 0
         for size, numbers in list(self.free.items()):
             while numbers:

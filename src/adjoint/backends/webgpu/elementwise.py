@@ -32,7 +32,7 @@ from .maps import Launcher
 
 @functools.cache
 def launcher(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any) -> Launcher:
-    """What computes an op on arrays of these dtypes."""
+    """The launcher of an op's kernel for arrays of these dtypes."""
     try:
         return Launcher(kernel_of(name, dtypes, attributes, dtype))
     except Unsupported:
@@ -49,8 +49,7 @@ def launcher(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any) 
 
 
 def divided(x: Value, y: Value) -> tuple[Value, Value]:
-    """The largest whole number of times that y goes into x, and what is left, which has the sign
-    of y."""
+    """x divided by y, rounded down, and the remainder, which has the sign of y."""
     rest = fmod(x, y)
     whole = (x - rest) / y
     below = not_equal(rest, 0) & ((rest < 0) ^ (y < 0))

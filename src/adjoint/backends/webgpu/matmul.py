@@ -1,4 +1,4 @@
-"""Matrix products: which program does one, with which words."""
+"""Matrix products: which program computes one, and with which words."""
 
 import functools
 import math
@@ -68,15 +68,15 @@ class Operand(NamedTuple):
     def layout(self) -> str:
         """A name of `tiles`: vectors of 4 need lengths and strides that are multiples of 4."""
         others = self.batch_strides if self.aligned else (1,)
-        if self.inner_stride == 1 and self.inner % 4 == 0 and fours(self.outer_stride, *others):
+        if self.inner_stride == 1 and are_multiples_of_4(self.inner, self.outer_stride, *others):
             return "inner4"
-        if self.outer_stride == 1 and self.outer % 4 == 0 and fours(self.inner_stride, *others):
+        if self.outer_stride == 1 and are_multiples_of_4(self.outer, self.inner_stride, *others):
             return "outer4"
         return "inner1" if abs(self.inner_stride) < abs(self.outer_stride) else "outer1"
 
 
-def fours(*strides: int) -> bool:
-    return not any(stride % 4 for stride in strides)
+def are_multiples_of_4(*numbers: int) -> bool:
+    return not any(number % 4 for number in numbers)
 
 
 @functools.cache

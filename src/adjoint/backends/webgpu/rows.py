@@ -113,7 +113,7 @@ class Stages:
         for part, whole in self.reductions:
             known.append(self.reduced(part, whole, known, given, rows, length))
         if self.counts:
-            known[self.arrays] = some.gpu.sent(np.arange(length, dtype=np.int32)[None])
+            known[self.arrays] = some.gpu.send(np.arange(length, dtype=np.int32)[None])
         results = []
         for step, out in zip(self.outputs, self.kernel.outputs, strict=True):
             if out.op == "constant":
@@ -137,7 +137,7 @@ class Stages:
                 starts = np.arange(first, total, dtype=np.int32)[:pieces] * np.int32(PART)
                 views = [None if x is None else cut(x, first * PART, pieces, size) for x in known]
                 if self.arrays in part.given:
-                    views[self.arrays] = some.gpu.sent(starts[None, :, None])
+                    views[self.arrays] = some.gpu.send(starts[None, :, None])
                 target = made.view((rows, pieces, 1), (total, 1, 1), first)
                 part.run(views, (2,), numbers, [target])
         return whole.run([made.view((rows, total), (total, 1))], (1,), (), None)[0]

@@ -86,7 +86,7 @@ def copied_unless(found: Array, x: Array, shape: Ints) -> Array:
 
 
 def singular(asked: str, shape: Ints, index: int, word: int) -> AdjointError:
-    """The error of who needs the inverse of a matrix that has none."""
+    """The error for a singular matrix; `asked`: what needs its inverse."""
     if asked != "slogdet":
         return refusal(asked, shape, index, SINGULAR)
     complaint = "is singular: log |det| is -inf there, and has no gradient; ad.linalg.det has one"

@@ -236,7 +236,7 @@ def summed(x: Array, dtype: np.dtype, kernel: Ints, stride: Ints, padding: Pairs
 
 @kernel
 def window_spread(x, *, shape, kernel, stride, padding):
-    """What window_sum's output gradient says of its input."""
+    """Gradient of window_sum, given the gradient x of its output."""
     sizes = zip(x.shape[2:], kernel, stride, strict=True)
     met = tuple(min(n, -(-k // s)) for n, k, s in sizes)
     if not are_many(met):

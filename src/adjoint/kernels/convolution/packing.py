@@ -108,7 +108,7 @@ def clear(write: Writer, tile: Tile, row: str, start: str, stop: str) -> None:
         write.store(tile.scalar, "0", place, tile.size)
 
 
-def in_runs(write: Writer, count: str, widest: int, body: Callable[[str, int], None]) -> None:
+def each_run(write: Writer, count: str, widest: int, body: Callable[[str, int], None]) -> None:
     """body(index, width) for runs of `widest`, then for what is left in halves, quarters, ..."""
     whole = write.new(f"and i64 {count}, {-widest}")
     with write.loop("0", whole, str(widest)) as index:
@@ -153,14 +153,14 @@ def gather(write: Writer, tile: Tile, source: str, step: str, row: str, count: s
         write.store(type, value, write.offset(row, write.product(index, size)), size)
 
     write.start(near)
-    in_runs(write, count, tile.lanes if tile.columns == 1 else 8, move)
+    each_run(write, count, tile.lanes if tile.columns == 1 else 8, move)
     write.jump(end)
     write.start(same)
     some = write.label("some")
     write.branch(write.new(f"icmp sgt i64 {count}, 0"), some, end)
     write.start(some)  # a row in the padding has no element to load
     splat = write.splat(tile, write.load(tile.scalar, source, size))
-    in_runs(write, count, tile.lanes, repeat)
+    each_run(write, count, tile.lanes, repeat)
     write.jump(end)
     write.start(far)
     with write.loop("0", count) as index:
@@ -231,7 +231,7 @@ def scatter(write: Writer, tile: Tile, source: str, out: str, count: str) -> Non
             there = write.offset(target, str(k * tile.columns * size))
             write.store(tile.scalar, one, there, size)
 
-    in_runs(write, count, tile.lanes if tile.columns == 1 else 8, move)
+    each_run(write, count, tile.lanes if tile.columns == 1 else 8, move)
 
 
 FILTER_WORDS = (

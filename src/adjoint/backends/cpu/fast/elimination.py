@@ -212,7 +212,10 @@ def exchange(x: np.ndarray, pivots: np.ndarray, backwards: bool = False) -> None
 
 
 def lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed: bool):
-    """What contiguous matrices, of which `lu` left the factors, or their transposes take to y."""
+    """Solve x @ out = y, or xᵀ @ out = y if `transposed`, where `lu` left the factors of x.
+
+    All are contiguous.
+    """
     if factors.shape[-1] <= MOST:
         return small_lu_solve(factors, pivots, np.ascontiguousarray(y), transposed)
     out = y.copy()

@@ -77,7 +77,7 @@ def all_reach(axis: Axis) -> bool:
 
 
 def run(name: str, x: np.ndarray, outs: list[np.ndarray], axes: list[Axis], inside: Ints) -> None:
-    """Launch a kernel; `inside` says which outputs are computed as vectors."""
+    """Run a kernel; `inside` says which outputs are computed as vectors."""
     high, across = axes
     first, last = inside
     lanes = vectors(first, last, x.itemsize) if across.kernel <= LONGEST else 0
@@ -109,7 +109,7 @@ def window_sum(x: np.ndarray, *, kernel: Ints, stride: Ints, padding: Pairs) -> 
     ones = (1,) * len(kernel)
     size = reference.output_size(x.shape, kernel, stride, padding, ones)
     found = axes(x.shape, size, kernel, stride, padding, ones)
-    if found and x.size >= FROM_SUMS and in_order(x, found):
+    if found and x.size >= FROM_SUMS and is_in_order(x, found):
         terms = np.ascontiguousarray(reference.widened(x))
         out = empty((*x.shape[:2], *size), terms.dtype)
         run("window_sum", terms, [out], found, whole(found[1]))
@@ -121,7 +121,7 @@ def window_spread(
     x: np.ndarray, *, shape: Ints, kernel: Ints, stride: Ints, padding: Pairs
 ) -> np.ndarray:
     found = axes(shape, x.shape[2:], kernel, stride, padding, (1,) * len(kernel))
-    if found and math.prod(shape) >= FROM and in_order(x, found):
+    if found and math.prod(shape) >= FROM and is_in_order(x, found):
         terms = np.ascontiguousarray(reference.widened(x))
         out = empty(shape, terms.dtype)
         run("window_spread", terms, [out], found, spread_inside(found[1]))
@@ -129,7 +129,7 @@ def window_spread(
     return reference.window_spread(x, shape=shape, kernel=kernel, stride=stride, padding=padding)
 
 
-def in_order(x: np.ndarray, axes: list[Axis]) -> bool:
+def is_in_order(x: np.ndarray, axes: list[Axis]) -> bool:
     """Whether the NumPy function adds the terms of a sum one after the other."""
     return x.dtype.kind == "f" and x.size > 0 and all(a.count >= a.kernel for a in axes)
 

@@ -45,25 +45,25 @@ def computed(name: str, arrays: list[np.ndarray], axis: int, reverse: bool) -> n
     return out.astype(dtype, copy=False)
 
 
-def taken(x: np.ndarray, least: int) -> bool:
+def can_take(x: np.ndarray, least: int) -> bool:
     return x.size >= least and (x.dtype in BY_DTYPE or x.dtype == np.float16)
 
 
 def cumulative_sum(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
-    if taken(x, FROM):
+    if can_take(x, FROM):
         return computed("cumulative_sum", [x], axis, reverse)
     return reference.cumulative_sum(x, axis=axis, reverse=reverse)
 
 
 def cumulative_prod(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
-    if taken(x, FROM):
+    if can_take(x, FROM):
         return computed("cumulative_prod", [x], axis, reverse)
     return reference.cumulative_prod(x, axis=axis, reverse=reverse)
 
 
 def recurrence(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
     alike = a.shape == b.shape and a.dtype == b.dtype and b.dtype.kind == "f"
-    if alike and taken(b, FROM_RECURRENCE):
+    if alike and can_take(b, FROM_RECURRENCE):
         return computed("recurrence", [a, b], axis, reverse)
     return reference.recurrence(a, b, axis=axis, reverse=reverse)
 
