@@ -21,6 +21,11 @@ def of_reals(compare: Callable) -> Callable:
     return call
 
 
+def of_fractions(rounded: Callable) -> Callable:
+    """A ufunc that rounds: whole numbers stay as they are."""
+    return lambda x: rounded(x) if x.dtype.kind in "fc" else x
+
+
 UFUNCS = {
     "add": np.add,
     "subtract": np.subtract,
@@ -56,6 +61,10 @@ UFUNCS = {
     "atanh": np.arctanh,
     "abs": np.abs,
     "sign": np.sign,
+    "floor": of_fractions(np.floor),
+    "ceil": of_fractions(np.ceil),
+    "trunc": of_fractions(np.trunc),
+    "round": of_fractions(np.rint),
     "maximum": of_reals(np.maximum),
     "minimum": of_reals(np.minimum),
     "equal": np.equal,
@@ -153,26 +162,6 @@ def elu(x, *, alpha):
 def scale(x, n):
     """NaN where n isn't finite."""
     return np.ldexp(x - (n - n), np.clip(n, -9999, 9999).astype(np.int32))
-
-
-@kernel
-def floor(x):
-    return np.floor(x) if x.dtype.kind in "fc" else x
-
-
-@kernel
-def ceil(x):
-    return np.ceil(x) if x.dtype.kind in "fc" else x
-
-
-@kernel
-def trunc(x):
-    return np.trunc(x) if x.dtype.kind in "fc" else x
-
-
-@kernel
-def round_(x):
-    return np.rint(x) if x.dtype.kind in "fc" else x
 
 
 @kernel

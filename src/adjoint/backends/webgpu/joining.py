@@ -75,7 +75,6 @@ class Span(NamedTuple):
 
 @kernel
 def pad(x: Array, *, pad_width: Sequence[tuple[int, int]], value: Any) -> Array:
-    x = x
     sides = zip(x.shape, x.strides, pad_width, strict=True)
     spans = [Span(before + n + after, before, 1, n, s) for n, s, (before, after) in sides]
     return put(x, x.offset, spans, value)
@@ -83,7 +82,6 @@ def pad(x: Array, *, pad_width: Sequence[tuple[int, int]], value: Any) -> Array:
 
 @kernel
 def place(x: Array, *, index: tuple, shape: Ints) -> Array:
-    x = x
     own = iter(zip(x.shape, x.strides, strict=True))
     start, spans = x.offset, []
     for entry in index:

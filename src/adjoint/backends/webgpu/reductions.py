@@ -10,7 +10,7 @@ import numpy as np
 from ..._foundation.errors import IndexingError
 from ...kernels.language import BOOL, F16, F32, TYPES, Kernel, Type, convert, element, reduce
 from ...kernels.rows import ROWS
-from ..spaces import Ints
+from ..spaces import Ints, positive
 from .arrays import Array
 from .rows import RowLauncher
 from .table import KERNELS, kernel
@@ -27,11 +27,6 @@ def reduction(how: str, type: Type, truth: bool = False) -> RowLauncher:
     x = element(0, type)
     x = convert(x, BOOL if truth else F32 if type == F16 else type)
     return RowLauncher(Kernel((convert(reduce(how, x), BOOL if truth else type),)))
-
-
-def positive(axis: Any, rank: int) -> Ints:
-    axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    return tuple(sorted(k % rank for k in axes))
 
 
 def without_axes(x: Array, axis: Ints, keepdims: bool) -> Array:

@@ -39,8 +39,7 @@ def pack_name(tile: Tile) -> str:
 def pack_text(tile: Tile) -> str:
     """Planes as `geometry.Packing` lays them out. The stride of the width is `tile.columns`."""
     write = Writer(pack_name(tile), PACK_WORDS)
-    first = write.product("%chunk", write["planes_per_chunk"])
-    last = write.minimum(write.add(first, write["planes_per_chunk"]), write["planes"])
+    first, last = write.chunk(write["planes_per_chunk"], write["planes"])
     row_bytes = write.product(write["width_length"], tile.size)
     step = write.product(write["width_step"], tile.columns)
     with write.loop(first, last) as plane:
@@ -192,8 +191,7 @@ def unpack_name(tile: Tile) -> str:
 def unpack_text(tile: Tile) -> str:
     """Rows that lie close together, to places that are `tile.columns` elements apart."""
     write = Writer(unpack_name(tile), UNPACK_WORDS)
-    first = write.product("%chunk", write["planes_per_chunk"])
-    last = write.minimum(write.add(first, write["planes_per_chunk"]), write["planes"])
+    first, last = write.chunk(write["planes_per_chunk"], write["planes"])
     with (
         write.loop(first, last) as plane,
         write.loop("0", write["depth_count"]) as depth,
@@ -260,8 +258,7 @@ def filter_text(tile: Tile) -> str:
     A block has `tile.rows` channels. A chunk is a few blocks, side by side.
     """
     write = Writer(filter_name(tile), FILTER_WORDS)
-    first = write.product("%chunk", write["blocks_per_chunk"])
-    last = write.minimum(write.add(first, write["blocks_per_chunk"]), write["all_blocks"])
+    first, last = write.chunk(write["blocks_per_chunk"], write["all_blocks"])
     final = write.new(f"sub i64 {write['channels']}, {tile.rows}")
     line_bytes = tile.rows * tile.size
     lines = write.product(write["inputs"], write["taps"])

@@ -1,6 +1,7 @@
 """Convolution by direct kernels on all cores, where they are faster than windows and BLAS.
 
-Same functions as in `windows`, which compute the rest.
+Same functions as in `windows`, which compute the rest. `geometry` is stride, padding, dilation, and
+groups if they aren't named.
 """
 
 import functools
@@ -64,45 +65,37 @@ def fits_tables(shape: Shape) -> bool:
     return max(x, out) * shape.w[-1] * shape.size * images < 1 << 31
 
 
-def conv(x, w, bias=None, *, stride, padding, dilation, groups):
+def conv(x, w, bias=None, *, groups, **geometry):
     dtype, x, w = x.dtype, windows.widened(x), windows.widened(w)
-    size = windows.output_size(x.shape, w.shape[2:], stride, padding, dilation)
-    shape = Shape(x.shape[1:], w.shape, size, stride, padding, dilation, groups, x.itemsize)
+    size = windows.output_size(x.shape, w.shape[2:], **geometry)
+    shape = Shape(x.shape[1:], w.shape, size, **geometry, groups=groups, size=x.itemsize)
     host = chosen("conv", shape, len(x), x, w)
     if host is None:
-        out = windows.conv(
-            x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups
-        )
+        out = windows.conv(x, w, bias, groups=groups, **geometry)
     else:
         out = direct.correlate(tilings.forward(host, shape), x, w, bias)
     return out.astype(dtype, copy=False)
 
 
-def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
+def conv_input(g, w, *, x_shape, **geometry):
     dtype, g, w = g.dtype, windows.widened(g), windows.widened(w)
-    sizes = tuple(x_shape[1:])
-    shape = Shape(sizes, w.shape, g.shape[2:], stride, padding, dilation, groups, g.itemsize)
+    shape = Shape(tuple(x_shape[1:]), w.shape, g.shape[2:], **geometry, size=g.itemsize)
     host = chosen("conv_input", shape, len(g), g, w)
     if host is None:
-        out = windows.conv_input(
-            g, w, x_shape=x_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
-        )
+        out = windows.conv_input(g, w, x_shape=x_shape, **geometry)
     else:
         out = direct.correlate(tilings.backward(host, shape), g, w, None)
     return out.astype(dtype, copy=False)
 
 
-def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
+def conv_weight(x, g, *, w_shape, **geometry):
     dtype, x, g = g.dtype, windows.widened(x), windows.widened(g)
-    sizes = tuple(w_shape)
-    shape = Shape(x.shape[1:], sizes, g.shape[2:], stride, padding, dilation, groups, x.itemsize)
+    shape = Shape(x.shape[1:], tuple(w_shape), g.shape[2:], **geometry, size=x.itemsize)
     host = chosen("conv_weight", shape, len(x), x, g)
     if host is None:
-        out = windows.conv_weight(
-            x, g, w_shape=w_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
-        )
+        out = windows.conv_weight(x, g, w_shape=w_shape, **geometry)
     else:
-        out = direct.weight_gradient(tilings.weights(host, shape), x, g, sizes)
+        out = direct.weight_gradient(tilings.weights(host, shape), x, g, shape.w)
     return out.astype(dtype, copy=False)
 
 
