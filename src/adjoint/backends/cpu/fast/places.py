@@ -5,19 +5,17 @@ passes on to that what it doesn't take: other layouts, small arrays, and an inde
 that the error is the same too.
 """
 
-import functools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ....kernels import places as templates
 from .. import indexing as reference
 from ..jit.addresses import address
-from ..jit.compiler import compiled
 from ..jit.memory import empty
 from ..table import wide
-from .machine_code import BY_DTYPE, BY_SIZE, chunks_of, run_kernel
+from .machine_code import BY_DTYPE, BY_SIZE, chunks_of, kernel_of, run_kernel
 
 WHOLE = slice(None)
 COMPONENT = {np.dtype("c8"): np.dtype("f4"), np.dtype("c16"): np.dtype("f8")}
@@ -31,11 +29,6 @@ OWNED = 1 << 18  # bytes that a chunk of a scatter owns
 PARTS = 64  # chunks of a scatter, at most: each looks at all indices
 WIDE = 64  # bytes of a row, from which on it pays that several chunks look at all indices
 LANES = 32  # elements of a row, at least, that a chunk is given where rows are split
-
-
-@functools.cache
-def kernel(name: str, *options: Any) -> int:
-    return compiled(getattr(templates, name)(*options), name)
 
 
 class View(NamedTuple):
@@ -74,7 +67,7 @@ def flat(indices: tuple[np.ndarray, ...], axes: tuple[int, ...]) -> np.ndarray |
     words = [0, address(out), out.size, step]
     for index, length in zip(indices, axes, strict=True):
         words += [address(index), length]
-    words = run_kernel(kernel("combine", len(axes)), words, chunks_of(step, out.size))
+    words = run_kernel(kernel_of(templates.combine, len(axes)), words, chunks_of(step, out.size))
     return None if words[templates.BAD] else out
 
 
@@ -108,7 +101,7 @@ def gathered(x: np.ndarray, indices: tuple[np.ndarray, ...], spec: tuple) -> np.
         return picked(x, index, out, Rows(found.outer, index.size, 1, axis, 1, 0, 0))
     rows, step = found.outer * index.size, max(1, CHUNK // (x.itemsize * found.inner))
     words = [0, address(x), address(index), address(out), rows, step, index.size, axis, width]
-    words = run_kernel(kernel("gather", kind), words, chunks_of(step, rows))
+    words = run_kernel(kernel_of(templates.gather, kind), words, chunks_of(step, rows))
     return None if words[templates.BAD] else out
 
 
@@ -132,7 +125,7 @@ def picked(x: np.ndarray, index: np.ndarray, out: np.ndarray, rows: Rows) -> np.
     words = [0, address(x), address(index), address(out)]
     words += [rows.count, step, rows.width, parts, piece, *rows[2:]]
     chunks = chunks_of(step, rows.count) * parts
-    words = run_kernel(kernel("pick", BY_SIZE[x.itemsize]), words, chunks)
+    words = run_kernel(kernel_of(templates.pick, BY_SIZE[x.itemsize]), words, chunks)
     return None if words[templates.BAD] else out
 
 
@@ -165,7 +158,7 @@ def scattered(
     words = [0, address(terms), address(index), address(out)]
     words += [found.outer, group, index.size, axis, width, parts, step]
     chunks = chunks_of(group, found.outer) * parts
-    words = run_kernel(kernel("scatter", BY_DTYPE[real], width == 1), words, chunks)
+    words = run_kernel(kernel_of(templates.scatter, BY_DTYPE[real], width == 1), words, chunks)
     return None if words[templates.BAD] else out.astype(x.dtype, copy=False)
 
 
@@ -220,7 +213,7 @@ def scattered_along(
     words = [0, address(terms), address(places), address(out)]
     words += [outer, group, count, shape[axis], inner, parts, width]
     chunks = chunks_of(group, outer) * parts
-    words = run_kernel(kernel("scatter_along", kind, once, inner == 1), words, chunks)
+    words = run_kernel(kernel_of(templates.scatter_along, kind, once, inner == 1), words, chunks)
     return None if words[templates.BAD] else out.astype(x.dtype, copy=False)
 
 

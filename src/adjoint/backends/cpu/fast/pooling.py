@@ -6,6 +6,7 @@ take itself. Sums are made in the same order, so they are the same.
 
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +16,8 @@ from ....kernels.pooling import Wide
 from ....kernels.template import VECTOR
 from .. import windows as reference
 from ..jit.addresses import address
-from ..jit.compiler import compiled
 from ..jit.memory import empty
-from .machine_code import BY_DTYPE, chunks_of, run_kernel
+from .machine_code import BY_DTYPE, chunks_of, kernel_of, run_kernel
 
 Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
@@ -37,11 +37,6 @@ class Axis(NamedTuple):
     stride: int
     padding: int
     dilation: int
-
-
-@functools.cache
-def kernel(name: str, kind: str, wide: Wide) -> int:
-    return compiled(getattr(templates, name)(kind, wide), name)
 
 
 def axes(shape: Ints, count: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints):
@@ -76,7 +71,9 @@ def all_reach(axis: Axis) -> bool:
     )
 
 
-def run(name: str, x: np.ndarray, outs: list[np.ndarray], axes: list[Axis], inside: Ints) -> None:
+def run(
+    template: Callable, x: np.ndarray, outs: list[np.ndarray], axes: list[Axis], inside: Ints
+) -> None:
     """Run a kernel; `inside` says which outputs are computed as vectors."""
     high, across = axes
     first, last = inside
@@ -87,7 +84,7 @@ def run(name: str, x: np.ndarray, outs: list[np.ndarray], axes: list[Axis], insi
     words = [address(x), *map(address, outs), images, step, high.size, across.size]
     words += [high.count, across.count, high.kernel, high.stride, high.dilation, high.padding]
     words += [across.padding, *((first, last) if lanes else (0, 0))]
-    run_kernel(kernel(name, BY_DTYPE[x.dtype], wide), words, chunks_of(step, images))
+    run_kernel(kernel_of(template, BY_DTYPE[x.dtype], wide), words, chunks_of(step, images))
 
 
 def max_pool(
@@ -100,7 +97,7 @@ def max_pool(
         terms = np.ascontiguousarray(reference.widened(x))
         out = empty((*x.shape[:2], *size), terms.dtype)
         places = empty(out.shape, INT64)
-        run("max_pool", terms, [out, places], found, whole(found[1]))
+        run(templates.max_pool, terms, [out, places], found, whole(found[1]))
         return out.astype(x.dtype, copy=False), places
     return reference.max_pool(x, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
 
@@ -112,7 +109,7 @@ def window_sum(x: np.ndarray, *, kernel: Ints, stride: Ints, padding: Pairs) -> 
     if found and x.size >= FROM_SUMS and is_in_order(x, found):
         terms = np.ascontiguousarray(reference.widened(x))
         out = empty((*x.shape[:2], *size), terms.dtype)
-        run("window_sum", terms, [out], found, whole(found[1]))
+        run(templates.window_sum, terms, [out], found, whole(found[1]))
         return out.astype(x.dtype, copy=False)
     return reference.window_sum(x, kernel=kernel, stride=stride, padding=padding)
 
@@ -124,7 +121,7 @@ def window_spread(
     if found and math.prod(shape) >= FROM and is_in_order(x, found):
         terms = np.ascontiguousarray(reference.widened(x))
         out = empty(shape, terms.dtype)
-        run("window_spread", terms, [out], found, spread_inside(found[1]))
+        run(templates.window_spread, terms, [out], found, spread_inside(found[1]))
         return out.astype(x.dtype, copy=False)
     return reference.window_spread(x, shape=shape, kernel=kernel, stride=stride, padding=padding)
 
