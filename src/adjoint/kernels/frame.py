@@ -28,7 +28,7 @@ class Layout(NamedTuple):
     lanes: int = 16
 
 
-class Array(NamedTuple):
+class ArrayWords(NamedTuple):
     """An array or output as the function sees it: its type, and names of its words."""
 
     position: int
@@ -66,11 +66,11 @@ class Frame:
         ]
         self.numbers = {k: self.word(stored_type(t)) for k, t in sorted(kernel.scalars.items())}
 
-    def array(self, position: int, type: Type, access: str, layout: Layout) -> Array:
+    def array(self, position: int, type: Type, access: str, layout: Layout) -> ArrayWords:
         pointer, step = self.word("ptr"), self.word()
         inner, outer = self.words(layout.inner), self.words(layout.outer)
         step = str(type.bits // 8) if access in "cn" else step
-        return Array(position, type, access, pointer, step, tuple(inner), tuple(outer))
+        return ArrayWords(position, type, access, pointer, step, tuple(inner), tuple(outer))
 
     def word(self, type: str = "i64") -> str:
         pointer = self.write.offset("%words", str(8 * self.position))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from .accumulators import Accumulator, accumulator
-from .frame import Array, Frame, Layout
+from .frame import ArrayWords, Frame, Layout
 from .language import BOOL, I64, Kernel, Value, convert, value, walk
 from .text import Function
 from .vectors import Vectors
@@ -25,7 +25,7 @@ CHEAP = 8  # ops that are computed again sooner than kept in memory
 
 def render(kernel: Kernel, layout: Layout) -> tuple[str, str]:
     """The text of a module with one function, and the function's name."""
-    text = str(Renderer(kernel, layout))
+    text = str(LLVMRenderer(kernel, layout))
     name = f"kernel_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
     return text.replace("@kernel(", f"@{name}("), name
 
@@ -37,10 +37,10 @@ class Place(NamedTuple):
     step: str
 
 
-Places = dict[Array, Place]
+Places = dict[ArrayWords, Place]
 
 
-class Renderer:
+class LLVMRenderer:
     """`fixed`: the vectors of values that are the same all along a row, as far as is known."""
 
     def __init__(self, kernel: Kernel, layout: Layout) -> None:
@@ -252,7 +252,7 @@ class Renderer:
         limit = Vectors(self.write, lanes).splat(count, I64)
         return self.write.new(f"icmp slt <{lanes} x i64> <{numbers}>, {limit}")
 
-    def copy(self, array: Array, target: Place, source: Place, count: str) -> None:
+    def copy(self, array: ArrayWords, target: Place, source: Place, count: str) -> None:
         """Copy a few elements."""
         type = f"i{8 * array.size}"
         name = f"copy_{type}"
@@ -264,12 +264,12 @@ class Renderer:
 
     # The values.
 
-    def load(self, array: Array, places: Places) -> str:
+    def load(self, array: ArrayWords, places: Places) -> str:
         if self.kernel.reduces and not self.layout.along and array.access == "c":
             self.fetch_below(array, places[array].pointer)
         return self.vectors.load(*places[array], array.access, array.type)
 
-    def fetch_below(self, array: Array, pointer: str) -> None:
+    def fetch_below(self, array: ArrayWords, pointer: str) -> None:
         """Where columns are reduced, what comes next lies a row further on."""
         if array.inner and self.vectors.lanes > 1:
             below = self.write.offset(pointer, self.write.product(array.inner[-1], ROWS_AHEAD))

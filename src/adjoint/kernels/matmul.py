@@ -7,7 +7,7 @@ result after another. Each element is summed in the same order, however the work
 """
 
 from .template import Template
-from .tiles import Tile, at, edge_function, pack_columns, pack_rows, pack_tile, tile_function
+from .tiles import ProductTile, at, edge_function, pack_columns, pack_rows, pack_tile, tile_function
 
 # The words of a launch, in their order; for x, y and the result, where a pointer to them is. Steps
 # are in elements. `x_step`: between rows of x if their elements are neighbours, else between its
@@ -27,7 +27,7 @@ WORDS = (
 )
 
 
-def module(tile: Tile) -> str:
+def module(tile: ProductTile) -> str:
     """The text of a module; its function `matmul` does a chunk."""
     widths = range(1, tile.vectors + 1)
     functions = [
@@ -47,7 +47,7 @@ def module(tile: Tile) -> str:
 class Chunk:
     """Loops over matrices, blocks along the inner axis, panels, tiles."""
 
-    def __init__(self, tile: Tile) -> None:
+    def __init__(self, tile: ProductTile) -> None:
         self.tile = tile
         self.write = write = Template("matmul")
         self.panel = write.alloca(f"[{tile.depth * tile.width} x {tile.scalar}]")

@@ -95,11 +95,11 @@ def accumulator(reduction: Value) -> Accumulator:
 
 def render(kernel: Kernel, layout: Layout, width: int) -> Rendered:
     """`width`: how many invocations a workgroup has."""
-    renderer = Renderer(kernel, layout, width)
+    renderer = WGSLRenderer(kernel, layout, width)
     return renderer.render_rows() if kernel.reduces else renderer.render_elements()
 
 
-class Renderer:
+class WGSLRenderer:
     """`names`: what stands for the values that have been written, in the scopes that are open."""
 
     def __init__(self, kernel: Kernel, layout: Layout, width: int) -> None:
@@ -425,7 +425,7 @@ class Renderer:
 class Scope:
     """A block: what is named in it isn't known behind it."""
 
-    def __init__(self, renderer: Renderer, head: str) -> None:
+    def __init__(self, renderer: WGSLRenderer, head: str) -> None:
         self.renderer = renderer
         self.former = dict(renderer.names)
         renderer.line(head)

@@ -33,14 +33,14 @@ class Memory:
 
     __slots__ = ("buffer", "pool")
 
-    def __init__(self, buffer: Buffer, pool: "Pool") -> None:
+    def __init__(self, buffer: Buffer, pool: "BufferPool") -> None:
         self.buffer, self.pool = buffer, pool
 
     def __del__(self) -> None:
         self.pool.give(self.buffer)
 
 
-class Pool:
+class BufferPool:
     """`create(size)` makes a buffer of wgpu's, `forget(buffer)` frees it. No array can have more
     than `largest` bytes.
 

@@ -21,7 +21,7 @@ from ..._foundation.spans import observed
 from . import adapters
 from .arrays import SIZES, WGSL, check_dtype
 from .arrays import Array as AnyArray
-from .buffers import Buffer, Memory, Pool
+from .buffers import Buffer, BufferPool, Memory
 from .programs import Program
 from .status import SIZE, Status
 from .times import Times
@@ -61,7 +61,7 @@ class Device:
             label="adjoint",
         )
         self.queue = self.handle.queue
-        self.pool = Pool(self.new_buffer, self.forget, min(sizes.values()) // 4 * 4)
+        self.pool = BufferPool(self.new_buffer, self.forget, min(sizes.values()) // 4 * 4)
         self.pipelines: dict[Program, Any] = {}
         self.by_text: dict[str, Any] = {}
         self.layouts: dict[str, tuple[Any, Any]] = {}

@@ -55,7 +55,7 @@ class RowLauncher(Launcher):
         return self.stages.run(arrays, axis, numbers, shape)
 
 
-class Step:
+class Stage:
     """A value by itself, as a kernel of some of the arrays that are known when it is computed."""
 
     def __init__(self, value: Value) -> None:
@@ -80,7 +80,7 @@ class Stages:
         self.numbers = max(kernel.scalars, default=-1) + 1
         self.arrays = max(kernel.sources) + 1
         known: dict[Value, Value] = {}
-        self.reductions: list[tuple[Step, Launcher]] = []
+        self.reductions: list[tuple[Stage, Launcher]] = []
         for v in kernel.values:
             if v.op == "count":
                 known[v] = convert(scalar(self.numbers, I32), v.type)
@@ -89,12 +89,12 @@ class Stages:
             elif v.op == "reduce":
                 part = reduce(v.detail, substituted(v.args, known)[0], v.type)
                 whole = Launcher(Kernel((reduce(v.detail, element(0, v.type)),)))
-                self.reductions.append((Step(part), whole))
+                self.reductions.append((Stage(part), whole))
                 known[v] = row(self.arrays + len(self.reductions), v.type)
         counts = [v for v in known if v.op == "position"]
         known |= {v: convert(element(self.arrays, I32), v.type) for v in counts}
         self.counts = bool(counts)
-        self.outputs = [Step(as_elements(out)) for out in substituted(kernel.outputs, known)]
+        self.outputs = [Stage(as_elements(out)) for out in substituted(kernel.outputs, known)]
 
     def run(
         self, arrays: Sequence[Array], axis: Ints, numbers: Sequence[Any], shape: Ints
@@ -124,7 +124,7 @@ class Stages:
         return results
 
     def reduced(
-        self, part: Step, whole: Launcher, known: list, numbers: list, rows: int, length: int
+        self, part: Stage, whole: Launcher, known: list, numbers: list, rows: int, length: int
     ) -> Array:
         """One number for each row: first of its parts, all of one length but the last."""
         some = known[part.given[0]]

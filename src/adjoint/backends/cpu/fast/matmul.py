@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....kernels.matmul import POINTERS, WORDS, module
-from ....kernels.tiles import Tile
+from ....kernels.tiles import ProductTile
 from ..jit import compiler, threads
 from ..jit.addresses import HEADER
 from ..jit.memory import empty
@@ -164,7 +164,7 @@ def lower(x_shape, x_strides, y_shape, y_strides, char: str, count: int) -> Prod
 
 
 @functools.cache
-def kernel(tile: Tile) -> int:
+def kernel(tile: ProductTile) -> int:
     return compiler.compiled(module(tile), "matmul")
 
 
@@ -214,10 +214,10 @@ def batch_axes(x_shape, x_steps, y_shape, y_steps) -> list[tuple[int, int, int]]
     return axes
 
 
-def tile_for(given: Factors, char: str) -> Tile:
+def tile_for(given: Factors, char: str) -> ProductTile:
     rows, vectors = registers()
     lanes = 64 // np.dtype(char).itemsize
-    return Tile(
+    return ProductTile(
         SCALARS[char],
         given.x_by_rows,
         even_part(given.rows, rows),
@@ -242,12 +242,12 @@ def even_part(total: int, most: int) -> int:
     return min(waste, key=waste.__getitem__)
 
 
-def packs(given: Factors, tile: Tile, width: int) -> bool:
+def packs(given: Factors, tile: ProductTile, width: int) -> bool:
     """Whether to pack the first factor, too: its columns, if they are read more than once."""
     return not given.x_by_rows and width > tile.width
 
 
-def grid(given: Factors, tile: Tile, count: int) -> tuple[int, int]:
+def grid(given: Factors, tile: ProductTile, count: int) -> tuple[int, int]:
     """Rows and columns of a block: what should take least time on so many threads."""
     batch = math.prod(axis[0] for axis in given.batch)
     tiles, panels = -(-given.rows // tile.rows), -(-given.columns // tile.width)

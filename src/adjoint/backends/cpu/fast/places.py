@@ -98,14 +98,14 @@ def gathered(x: np.ndarray, indices: tuple[np.ndarray, ...], spec: tuple) -> np.
     out = empty(found.shape, x.dtype)
     axis = math.prod(found.axes)
     if width == 1:
-        return picked(x, index, out, Rows(found.outer, index.size, 1, axis, 1, 0, 0))
+        return picked(x, index, out, Picks(found.outer, index.size, 1, axis, 1, 0, 0))
     rows, step = found.outer * index.size, max(1, CHUNK // (x.itemsize * found.inner))
     words = [0, address(x), address(index), address(out), rows, step, index.size, axis, width]
     words = run_kernel(kernel_of(templates.gather, kind), words, chunks_of(step, rows))
     return None if words[templates.BAD] else out
 
 
-class Rows(NamedTuple):
+class Picks(NamedTuple):
     """out[r, i] = x[r // group, index[r, i] * stride + i * ramp], with r * move before index[r]."""
 
     count: int
@@ -117,7 +117,7 @@ class Rows(NamedTuple):
     move: int
 
 
-def picked(x: np.ndarray, index: np.ndarray, out: np.ndarray, rows: Rows) -> np.ndarray | None:
+def picked(x: np.ndarray, index: np.ndarray, out: np.ndarray, rows: Picks) -> np.ndarray | None:
     size = max(1, rows.width * 8)
     step = max(1, CHUNK // size)
     parts = chunks_of(CHUNK, size)
@@ -177,10 +177,10 @@ def taken_along(x: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray | Non
     places = np.ascontiguousarray(index, np.int64)
     outer, inner, length = math.prod(before), math.prod(after), x.shape[axis]
     if count == inner == 1:
-        return picked(x, places, out, Rows(1, outer, 1, length, 1, length, 0))
+        return picked(x, places, out, Picks(1, outer, 1, length, 1, length, 0))
     if inner == 1:
-        return picked(x, places, out, Rows(outer, count, 1, length, 1, 0, count))
-    return picked(x, places, out, Rows(outer * count, inner, count, length, inner, 1, inner))
+        return picked(x, places, out, Picks(outer, count, 1, length, 1, 0, count))
+    return picked(x, places, out, Picks(outer * count, inner, count, length, inner, 1, inner))
 
 
 def scatter_along_axis(

@@ -28,7 +28,7 @@ LONGEST = 8  # elements along W of a window that vectors are used for
 INT64 = np.dtype(np.int64)
 
 
-class Axis(NamedTuple):
+class PooledAxis(NamedTuple):
     """An axis of an image, and the windows along it."""
 
     size: int
@@ -42,13 +42,13 @@ class Axis(NamedTuple):
 def axes(shape: Ints, count: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints):
     """H and W of images of shape (N, C, H, W) or (N, C, W), None for others."""
     parts = zip(shape[2:], count, kernel, stride, padding, dilation, strict=True)
-    found = [Axis(n, many, k, s, before, d) for n, many, k, s, (before, _), d in parts]
+    found = [PooledAxis(n, many, k, s, before, d) for n, many, k, s, (before, _), d in parts]
     if len(found) == 1:
-        found.insert(0, Axis(1, 1, 1, 1, 0, 1))
+        found.insert(0, PooledAxis(1, 1, 1, 1, 0, 1))
     return found if len(found) == 2 else None
 
 
-def whole(axis: Axis) -> tuple[int, int]:
+def whole(axis: PooledAxis) -> tuple[int, int]:
     """The windows that lie entirely in the image: the first, and the one after the last."""
     first = chunks_of(axis.stride, axis.padding)
     room = axis.size - 1 + axis.padding - (axis.kernel - 1) * axis.dilation
@@ -62,7 +62,7 @@ def vectors(first: int, last: int, itemsize: int) -> int:
 
 
 @functools.lru_cache(1024)
-def all_reach(axis: Axis) -> bool:
+def all_reach(axis: PooledAxis) -> bool:
     """Whether every window has an element of the image."""
     starts = (i * axis.stride - axis.padding for i in range(axis.count))
     return all(
@@ -72,7 +72,7 @@ def all_reach(axis: Axis) -> bool:
 
 
 def run(
-    template: Callable, x: np.ndarray, outs: list[np.ndarray], axes: list[Axis], inside: Ints
+    template: Callable, x: np.ndarray, outs: list[np.ndarray], axes: list[PooledAxis], inside: Ints
 ) -> None:
     """Run a kernel; `inside` says which outputs are computed as vectors."""
     high, across = axes
@@ -126,12 +126,12 @@ def window_spread(
     return reference.window_spread(x, shape=shape, kernel=kernel, stride=stride, padding=padding)
 
 
-def is_in_order(x: np.ndarray, axes: list[Axis]) -> bool:
+def is_in_order(x: np.ndarray, axes: list[PooledAxis]) -> bool:
     """Whether the NumPy function adds the terms of a sum one after the other."""
     return x.dtype.kind == "f" and x.size > 0 and all(a.count >= a.kernel for a in axes)
 
 
-def spread_inside(axis: Axis) -> tuple[int, int]:
+def spread_inside(axis: PooledAxis) -> tuple[int, int]:
     """Of places as far apart as windows, those all of whose windows there are, and of which all
     places up to the next are in the image."""
     if axis.stride not in (1, 2, 4):
