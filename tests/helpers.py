@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.backends.cpu import jit
+from adjoint.backends.cpu.jit.availability import obstacle
 
-needs_kernels = pytest.mark.skipif(
-    jit.obstacle() is not None, reason="kernels can't be compiled here"
-)
+needs_kernels = pytest.mark.skipif(obstacle() is not None, reason="kernels can't be compiled here")
 
 
 def leaf(values: Any, dtype: Any = np.float64) -> ad.Tensor:

@@ -14,8 +14,9 @@ from precise import Truth, ulps
 
 from adjoint.backends.cpu.fast.maps import Launcher
 from adjoint.kernels import exponential, logarithmic, powers, special, trigonometric
+from adjoint.kernels.frame import Layout
 from adjoint.kernels.language import F32, F64, Kernel, Type, element
-from adjoint.kernels.llvm import Layout, render
+from adjoint.kernels.llvm import render
 
 pytestmark = needs_kernels
 

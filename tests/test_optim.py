@@ -187,9 +187,9 @@ def test_without_kernels_the_bits_are_the_same(tmp_path: Path) -> None:
     script = """
 import sys
 import numpy as np
-from adjoint.backends.cpu import jit
+from adjoint.backends.cpu.jit.availability import available
 from test_optim import CASES, leaves, trained
-assert not jit.available()
+assert not available()
 np.savez(sys.argv[1], *[x for case in CASES for x in trained(case, leaves())])
 """
     file = tmp_path / "results.npz"

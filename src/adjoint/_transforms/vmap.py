@@ -180,7 +180,7 @@ def short(leaf: Any) -> str:
 
 def as_tensor(leaf: Any) -> Tensor | None:
     if isinstance(leaf, np.ndarray):
-        return placed(canonical(leaf), backends.Default.device)
+        return placed(canonical(leaf), backends.DefaultDevice.name)
     return leaf if isinstance(leaf, Tensor) else None
 
 

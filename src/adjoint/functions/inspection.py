@@ -43,7 +43,7 @@ class NamespaceInfo:
 
     def default_device(self) -> str:
         """Where tensors are made if no device is named."""
-        return backends.Default.device
+        return backends.DefaultDevice.name
 
     def devices(self) -> tuple[str, ...]:
         """The devices there are."""
@@ -59,7 +59,7 @@ class NamespaceInfo:
         >>> ad.__array_namespace_info__().default_dtypes()["indexing"]
         adjoint.int64
         """
-        device = device or backends.Default.device
+        device = device or backends.DefaultDevice.name
         known, integer = dtypes_of(device), backends.widest(device, "i")
         numbers = {"real floating": as_numpy(float), "complex floating": as_numpy(complex)}
         dtypes = {**numbers, "integral": integer, "indexing": integer}
@@ -71,7 +71,7 @@ class NamespaceInfo:
         >>> ad.__array_namespace_info__().dtypes(kind="real floating")
         {'float32': adjoint.float32, 'float64': adjoint.float64}
         """
-        known = dtypes_of(device or backends.Default.device)
+        known = dtypes_of(device or backends.DefaultDevice.name)
         standard = [d for d in ALL if d.name != "float16" and d.dtype in known]
         return {d.name: d for d in standard if kind is None or isdtype(d, kind)}
 
@@ -91,7 +91,7 @@ def set_default_device(device: str) -> None:
     >>> ad.get_default_device()
     'cpu'
     """
-    backends.Default.device = backends.backend(device).DEVICE
+    backends.DefaultDevice.name = backends.backend(device).DEVICE
 
 
 def get_default_device() -> str:
@@ -100,4 +100,4 @@ def get_default_device() -> str:
     >>> ad.get_default_device()
     'cpu'
     """
-    return backends.Default.device
+    return backends.DefaultDevice.name

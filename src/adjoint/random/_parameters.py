@@ -68,7 +68,7 @@ def draw_of(function: str, options: Options, values: list[Any], dtype: np.dtype)
         raise DTypeError(f"{function}: generator must be an ad.random.Generator, not {kind}")
     tensors = [x for x in values if isinstance(x, Tensor)]
     check_devices(function, tensors)
-    device = options.device or next((x.device for x in tensors), backends.Default.device)
+    device = options.device or next((x.device for x in tensors), backends.DefaultDevice.name)
     shape = drawn_shape(function, options.shape, [x.shape for x in tensors])
     return Draw(options.generator or default, shape, dtype, device)
 

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..._foundation.silence import compute, computing
-from . import blas, dispatch, indexing
+from . import backward, blas, dispatch, indexing
 from .blas import blas_threads as blas_threads
 from .dispatch import LEAST
+from .jit.availability import available
 from .reductions import magnitudes
 from .table import KERNELS as NUMPY
 
@@ -29,7 +30,7 @@ for source in SOURCES.split():
     importlib.import_module(f".{source}", __name__)
 DISPATCHED = dispatch.over(NUMPY)
 KERNELS = NUMPY | DISPATCHED
-BACKWARD = importlib.import_module(".backward", __name__).BACKWARD
+BACKWARD = backward.over(KERNELS)
 
 DEVICE = "cpu"
 Array = np.ndarray
@@ -69,9 +70,9 @@ def scalar(value: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def kernel_of(op: Any) -> Any:
-    """What computes an op, or None. That elementwise ops have kernels follows from their kind.
+    """The function that computes an op, or None. Elementwise ops all have kernels.
 
-    NumPy says nothing of what is computed; where elements are only moved there is nothing to say.
+    Functions that compute run without NumPy's warnings; those that only move elements give none.
     """
     function = KERNELS.get(op.name)
     if function is None or op.kind == "movement" or op.name in DISPATCHED:
@@ -150,8 +151,8 @@ def weights(size: int, dtype: np.dtype) -> np.ndarray:
 
 @computing
 def fingerprint(array: np.ndarray) -> tuple[float, float]:
-    """Two numbers by which different arrays are told apart: a sum of the elements, each with a
-    weight of its place, and the sum of their squares."""
+    """Two numbers that differ for different arrays: a sum of the elements weighted by position, and
+    the sum of their squares."""
     flat = array.astype(np.float64).ravel() if array.dtype.itemsize < 4 else array.ravel()
     rows, length = divmod(flat.size, 1024)
     end = flat.size - length
@@ -163,7 +164,7 @@ def fingerprint(array: np.ndarray) -> tuple[float, float]:
 @computing
 def axpy(array: np.ndarray, other: np.ndarray, alpha: float) -> None:
     """array += alpha * other in place, as the op add_scaled computes it."""
-    if array.size < LEAST or not dispatch.computed_into(array, "add_scaled", other, alpha=alpha):
+    if array.size < LEAST or not dispatch.try_compute_into(array, "add_scaled", other, alpha=alpha):
         blas.axpy(array, other, alpha)
 
 
@@ -178,16 +179,16 @@ def compute_into(array: np.ndarray, op: str, other: np.ndarray) -> bool:
             return True
         except RuntimeError:
             pass
-    if array.size < LEAST or not dispatch.computed_into(array, op, other):
+    if array.size < LEAST or not dispatch.try_compute_into(array, op, other):
         compute(function, array, other, array)
     return True
 
 
 @computing
 def add_place(array: np.ndarray, x: np.ndarray, *, index: tuple, shape: tuple) -> None:
-    """Add what the op place makes of x, which is zero but for a part."""
+    """array += place(x), of which only a part isn't zero."""
     part = array[(*index, ...)]  # also of one element an array
-    if x.size < LEAST or not dispatch.computed_into(part, "add", x):
+    if x.size < LEAST or not dispatch.try_compute_into(part, "add", x):
         np.add(part, x, part)
 
 
@@ -203,7 +204,7 @@ def exponent_bound(array: np.ndarray) -> float:
 
 def has_kernels() -> bool:
     """Whether kernels can be compiled here."""
-    return dispatch.available()
+    return available()
 
 
 def empty(shape: tuple, dtype: np.dtype) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the BLAS that NumPy brings along has and NumPy hasn't: y += alpha * x, threaded."""
+"""y += alpha * x, threaded, by the BLAS that comes with NumPy, which doesn't offer it itself."""
 
 import ctypes
 import functools
