@@ -20,14 +20,8 @@ from ._foundation.thread_limits import checked_threads
 from .primitives.creation import full
 from .primitives.elementwise import add
 
-__all__ = [
-    "Gradients",
-    "backward",
-    "get_default_workers",
-    "grad",
-    "gradients",
-    "set_default_workers",
-]
+__all__ = ["Gradients", "backward", "get_default_workers", "grad", "gradients"]
+__all__ += ["set_default_workers"]
 
 LeafCallback = Callable[[Tensor, Tensor], Any]
 

@@ -7,25 +7,9 @@ import numpy as np
 
 from .errors import DTypeError
 
-__all__ = [
-    "DType",
-    "bool",
-    "complex64",
-    "complex128",
-    "float16",
-    "float32",
-    "float64",
-    "get_default_dtype",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "set_default_dtype",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-]
+__all__ = ["DType", "bool", "complex64", "complex128", "float16", "float32", "float64"]
+__all__ += ["get_default_dtype", "int8", "int16", "int32", "int64", "set_default_dtype", "uint8"]
+__all__ += ["uint16", "uint32", "uint64"]
 
 
 class DType:

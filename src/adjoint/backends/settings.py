@@ -6,14 +6,8 @@ from .. import backends
 from .._foundation.errors import DeviceError
 from .cpu.jit import memory, threads
 
-__all__ = [
-    "empty_cache",
-    "get_num_threads",
-    "launch_times",
-    "memory_stats",
-    "set_cache_limit",
-    "set_num_threads",
-]
+__all__ = ["empty_cache", "get_num_threads", "launch_times", "memory_stats", "set_cache_limit"]
+__all__ += ["set_num_threads"]
 
 
 def memory_stats(device: str = "cpu") -> dict[str, int]:

@@ -33,18 +33,7 @@ from .creation import asarray
 from .elementwise import positive
 from .shapes import concat, moveaxis, without
 
-__all__ = [
-    "diagflat",
-    "diagonal",
-    "diff",
-    "flip",
-    "pad",
-    "repeat",
-    "roll",
-    "tile",
-    "tril",
-    "triu",
-]
+__all__ = ["diagflat", "diagonal", "diff", "flip", "pad", "repeat", "roll", "tile", "tril", "triu"]
 
 # How elements outside the tensor are made from those inside; NumPy's names.
 PAD_MODES = ("edge", "reflect", "symmetric", "wrap")

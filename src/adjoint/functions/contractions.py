@@ -13,16 +13,7 @@ from ._arguments import as_axis, as_integer, as_tensor, in_common_dtype, reject
 from .einsum import contracted
 from .shapes import concat, without
 
-__all__ = [
-    "cross",
-    "dot",
-    "inner",
-    "kron",
-    "matmul",
-    "outer",
-    "tensordot",
-    "vecdot",
-]
+__all__ = ["cross", "dot", "inner", "kron", "matmul", "outer", "tensordot", "vecdot"]
 
 
 def matmul(x: Any, y: Any, /) -> Tensor:

@@ -29,23 +29,8 @@ from ._arguments import (
 from ._marks import method
 from .shapes import stack
 
-__all__ = [
-    "arange",
-    "asarray",
-    "copy",
-    "empty",
-    "empty_like",
-    "eye",
-    "full",
-    "full_like",
-    "linspace",
-    "meshgrid",
-    "ones",
-    "ones_like",
-    "tensor",
-    "zeros",
-    "zeros_like",
-]
+__all__ = ["arange", "asarray", "copy", "empty", "empty_like", "eye", "full", "full_like"]
+__all__ += ["linspace", "meshgrid", "ones", "ones_like", "tensor", "zeros", "zeros_like"]
 
 
 def asarray(

@@ -16,19 +16,8 @@ from ._arguments import as_number, as_real, as_tensor, is_elsewhere, tensor_or_n
 from ._marks import method, method_named, property_named
 from .dtypes import iinfo
 
-__all__ = [
-    "astype",
-    "clip",
-    "conj",
-    "elu",
-    "gelu",
-    "imag",
-    "leaky_relu",
-    "positive",
-    "real",
-    "reciprocal",
-    "softplus",
-]
+__all__ = ["astype", "clip", "conj", "elu", "gelu", "imag", "leaky_relu", "positive", "real"]
+__all__ += ["reciprocal", "softplus"]
 
 REAL_SCALARS = (np.integer, np.floating)
 

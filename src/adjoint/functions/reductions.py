@@ -15,25 +15,9 @@ from ..primitives.shapes import pad, reshape
 from ._arguments import Axis, as_axes, as_axis, as_number, as_real, as_tensor, reject
 from ._marks import method
 
-__all__ = [
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "count_nonzero",
-    "cumulative_prod",
-    "cumulative_sum",
-    "log_softmax",
-    "logsumexp",
-    "max",
-    "mean",
-    "min",
-    "prod",
-    "softmax",
-    "std",
-    "sum",
-    "var",
-]
+__all__ = ["all", "any", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum"]
+__all__ += ["log_softmax", "logsumexp", "max", "mean", "min", "prod", "softmax", "std", "sum"]
+__all__ += ["var"]
 
 
 @method

@@ -15,23 +15,9 @@ from ..primitives import reductions, shapes
 from ._arguments import as_axes, as_axis, as_integers, as_shape, as_tensor, in_common_dtype, reject
 from ._marks import method, property_named, single_method, spread_method
 
-__all__ = [
-    "broadcast_arrays",
-    "broadcast_shapes",
-    "broadcast_to",
-    "concat",
-    "expand_dims",
-    "matrix_transpose",
-    "moveaxis",
-    "permute_dims",
-    "reshape",
-    "split",
-    "squeeze",
-    "stack",
-    "swapaxes",
-    "transpose",
-    "unstack",
-]
+__all__ = ["broadcast_arrays", "broadcast_shapes", "broadcast_to", "concat", "expand_dims"]
+__all__ += ["matrix_transpose", "moveaxis", "permute_dims", "reshape", "split", "squeeze", "stack"]
+__all__ += ["swapaxes", "transpose", "unstack"]
 
 Axes = int | Sequence[int]
 

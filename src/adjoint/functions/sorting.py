@@ -13,17 +13,8 @@ from ._arguments import as_axis, as_integer, as_real, as_tensor, in_common_dtype
 from ._marks import method
 from .indexing import as_indices, taken
 
-__all__ = [
-    "argsort",
-    "isin",
-    "searchsorted",
-    "sort",
-    "topk",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-]
+__all__ = ["argsort", "isin", "searchsorted", "sort", "topk", "unique_all", "unique_counts"]
+__all__ += ["unique_inverse", "unique_values"]
 
 
 class TopK(NamedTuple):

@@ -19,14 +19,8 @@ from ._hints import LAYER_UTILITIES
 from ._operands import widened
 from ._total_norm import norm
 
-__all__ = [
-    "clip_grad_norm_",
-    "clip_grad_value_",
-    "clip_grads_with_norm_",
-    "get_total_norm",
-    "parameters_to_vector",
-    "vector_to_parameters",
-]
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ += ["parameters_to_vector", "vector_to_parameters"]
 
 if not TYPE_CHECKING:  # else every name would be right
 

@@ -16,17 +16,8 @@ from ._optimizer import Optimizer
 from ._rmsprop import RMSprop
 from ._sgd import SGD
 
-__all__ = [
-    "EMA",
-    "LBFGS",
-    "SGD",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Optimizer",
-    "RMSprop",
-    "lr_scheduler",
-]
+__all__ = ["EMA", "LBFGS", "SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop"]
+__all__ += ["lr_scheduler"]
 
 _HINTS = {"swa_utils": "ad.optim.EMA(model), whose update() goes after each step"}
 

@@ -27,29 +27,9 @@ from ._hints import RANDOM
 from ._integers import bernoulli, bits, integers
 from ._truncated import truncated_normal
 
-__all__ = [
-    "Generator",
-    "bernoulli",
-    "beta",
-    "bits",
-    "categorical",
-    "cauchy",
-    "choice",
-    "dirichlet",
-    "exponential",
-    "gamma",
-    "get_state",
-    "gumbel",
-    "integers",
-    "laplace",
-    "normal",
-    "permutation",
-    "seed",
-    "set_state",
-    "spawn",
-    "truncated_normal",
-    "uniform",
-]
+__all__ = ["Generator", "bernoulli", "beta", "bits", "categorical", "cauchy", "choice", "dirichlet"]
+__all__ += ["exponential", "gamma", "get_state", "gumbel", "integers", "laplace", "normal"]
+__all__ += ["permutation", "seed", "set_state", "spawn", "truncated_normal", "uniform"]
 
 
 def __dir__() -> list[str]:

@@ -13,31 +13,9 @@ from .._parameter import Parameter
 from .applied import OfOne, count, kind, one_of
 from .module import Module
 
-__all__ = [
-    "CELU",
-    "ELU",
-    "GELU",
-    "GLU",
-    "SELU",
-    "Hardsigmoid",
-    "Hardswish",
-    "Hardtanh",
-    "LeakyReLU",
-    "LogSigmoid",
-    "LogSoftmax",
-    "Mish",
-    "PReLU",
-    "ReLU",
-    "ReLU6",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Softmin",
-    "Softplus",
-    "Softsign",
-    "Tanh",
-    "Threshold",
-]
+__all__ = ["CELU", "ELU", "GELU", "GLU", "SELU", "Hardsigmoid", "Hardswish", "Hardtanh"]
+__all__ += ["LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "ReLU", "ReLU6", "SiLU"]
+__all__ += ["Sigmoid", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh", "Threshold"]
 
 
 class ReLU(OfOne):

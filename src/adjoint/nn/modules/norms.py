@@ -15,17 +15,8 @@ from .._parameter import Parameter
 from .applied import check_multiple, count, kind, settings
 from .module import Module
 
-__all__ = [
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "GroupNorm",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "LayerNorm",
-    "RMSNorm",
-]
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d"]
+__all__ += ["InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "RMSNorm"]
 
 
 class Norm(Module):

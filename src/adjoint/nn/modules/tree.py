@@ -146,7 +146,7 @@ class Tree:
 def places(tree: Tree, prefix: str = "", once: bool = False) -> Iterator[tuple[str, Any]]:
     """A module and all below it with their paths; one that is in several places, in each, or only
     in the first of them if `once`."""
-    waiting: list[tuple[str, Tree, tuple[int, ...]]] = [(prefix, tree, ())]
+    waiting: list[tuple[str, Any, tuple[int, ...]]] = [(prefix, tree, ())]
     seen: set[int] = set()
     while waiting:
         path, module, above = waiting.pop()
@@ -157,7 +157,8 @@ def places(tree: Tree, prefix: str = "", once: bool = False) -> Iterator[tuple[s
         yield path, module
         seen.add(id(module))
         above = (*above, id(module))
-        below = [(joined(path, name), child, above) for name, child in module._attributes()]
+        children = module.named_children() if once else module._attributes()
+        below = [(joined(path, name), child, above) for name, child in children]
         waiting.extend(reversed(below))
 
 
