@@ -10,13 +10,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ._core.node import Argument, Node, registered
+from ._core.node import Argument, Node, call_hook, registered
 from ._core.tensor import Tensor, check_callable, check_like, describe, share, wrap
 from ._engine.graph_walks import leading_to, reachable
-from ._engine.propagation import DefaultWorkers, propagate
-from ._engine.visit import call_hook
 from ._foundation.errors import ArgumentError, DTypeError, GradientError, ShapeError
-from ._foundation.thread_limits import checked_threads
+from ._foundation.thread_limits import DefaultWorkers, checked_threads
 from .primitives.creation import full
 from .primitives.elementwise import add
 
@@ -37,6 +35,14 @@ def unlock() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=unlock)
+
+
+def propagate(*args: Any, **kwargs: Any) -> None:
+    """Send gradients from seeds towards leaves, by the engine, which the first pass loads."""
+    from ._engine import propagation
+
+    globals()["propagate"] = propagation.propagate
+    propagation.propagate(*args, **kwargs)
 
 
 def set_default_workers(n: int) -> None:

@@ -7,13 +7,14 @@ chains, is a single pass over what was saved. Nothing is reordered: the result i
 one by one, bit for bit.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import backends
-from .._core.fused_rules import Fused
 from .._foundation.modes import PROFILE, mode
 from .._foundation.spans import timed
-from ..kernels.language import TYPES, Kernel, Value, element, scalar
+
+if TYPE_CHECKING:
+    from .._core.fused_rules import Fused
 
 MOST_ARRAYS = 6  # that one kernel reads, and that wait for it in memory
 MOST_STEPS = 12
@@ -25,7 +26,7 @@ launchers: dict[tuple, Any] = {}
 
 # A step is an output of a rule, or (None, 0, ...) a sum. Its operands are earlier steps (their
 # numbers), arrays (~ their numbers) and numbers ("number", which).
-Step = tuple[Fused | None, int, tuple]
+Step = tuple["Fused | None", int, tuple]
 
 
 class Pending:
@@ -134,6 +135,8 @@ class Pending:
         return results[-1]
 
     def launcher(self) -> Any:
+        from ..kernels.language import TYPES, Kernel, Value, element, scalar
+
         values: list[Value] = []
         arrays = [element(k, TYPES[array.dtype]) for k, array in enumerate(self.arrays)]
         number = TYPES[self.dtype]
@@ -152,7 +155,7 @@ class Pending:
         return backend.launcher(Kernel([values[-1]]))
 
 
-def from_rule(fused: Fused, k: int, given: tuple) -> Pending | None:
+def from_rule(fused: "Fused", k: int, given: tuple) -> Pending | None:
     """An output of a rule, given the gradient and what was saved; None if that can't wait."""
     g = given[0]
     if fused.axis is not None or g.dtype.kind != "f" or g.dtype.itemsize < 4:

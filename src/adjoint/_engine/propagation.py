@@ -7,16 +7,11 @@ from .._core.node import Node, needing_graph
 from .._core.tensor import Tensor, wrap
 from .._foundation.modes import PROFILE, TRACE, mode
 from .._foundation.spans import region
+from .._foundation.thread_limits import DefaultWorkers
 from .graph_walks import early_leaves, reachable
 from .recorded_gradients import PartlyRecordedPass, nodes_to_record
 from .serial import run_serially
 from .visit import Pass, Receiver, Seeds
-
-
-class DefaultWorkers:
-    """How many threads a pass may use that isn't told, for the whole process."""
-
-    count = 1
 
 
 def propagate(

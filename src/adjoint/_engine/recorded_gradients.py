@@ -7,12 +7,12 @@ records gradients on the way there, and nowhere else; hooks, callbacks and resul
 from collections.abc import Callable
 from typing import Any
 
-from .._core.node import RELEASED, Node, Output, needing_graph
+from .._core.node import RELEASED, Node, Output, name_of, needing_graph
 from .._core.tensor import Tensor, wrap
 from .._foundation.errors import GradientError
 from .._foundation.modes import no_grad
 from .graph_walks import leading_to, reachable
-from .visit import Contributions, Pass, Receiver, Seeds, first_released, name_of
+from .visit import Contributions, Pass, Receiver, Seeds, first_released
 
 
 def differentiates_gradients(node: Node) -> bool:

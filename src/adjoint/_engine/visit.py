@@ -10,12 +10,12 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from .. import backends
-from .._core.node import RELEASED, Node, registered
+from .._core.node import RELEASED, Node, call_hook, name_of, registered
 from .._core.plan import call_compiled
 from .._core.tensor import Tensor, wrap
 from .._foundation.blocks import Block, ends
 from .._foundation.errors import GradientError
-from .._foundation.modes import ANOMALY, GRAD, PROFILE, TRACE, mode
+from .._foundation.modes import ANOMALY, GRAD, TRACE, mode
 from .._foundation.spans import region
 from .graph_walks import add_leading, reachable
 from .rules import check_gradients, check_total, fitted, pullback
@@ -155,18 +155,6 @@ class Pass:
             for output, part in zip(outputs, g, strict=True)
             if part is not None and self.wants(output)
         ]
-
-
-def name_of(hook: Callable) -> str:
-    return getattr(hook, "__name__", repr(hook))
-
-
-def call_hook(hook: Callable, *args: Any) -> Any:
-    """Call what the user registered; a profile notes it."""
-    if not mode.word & PROFILE:
-        return hook(*args)
-    with region(f"hook {name_of(hook)}", "backward"):
-        return hook(*args)
 
 
 def first_released(retain: bool) -> float:

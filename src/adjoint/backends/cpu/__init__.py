@@ -2,11 +2,10 @@
 
 `NUMPY` is the table of functions on NumPy. It is complete, and is the reference that kernels and
 other devices are tested against. `KERNELS` has compiled kernels in its place where arrays are large
-enough for them: see `dispatch`.
+enough for them: see `dispatch`. They are in `op_tables`, which the first op loads.
 """
 
 import functools
-import importlib
 import math
 import sys
 from typing import Any
@@ -14,26 +13,22 @@ from typing import Any
 import numpy as np
 
 from ..._foundation.silence import compute, computing
-from . import backward, blas, dispatch, indexing
+from . import blas, dispatch, indexing
 from .blas import blas_threads as blas_threads
 from .dispatch import LEAST
 from .jit.availability import available
-from .reductions import magnitudes
-from .table import KERNELS as NUMPY
-
-# Modules that enter their functions into the tables.
-SOURCES = (
-    "complex contractions creation elementwise erf expm factorizations fourier gamma indexing "
-    "losses movement normalization reductions solving sorting threefry triangles windows"
-)
-for source in SOURCES.split():
-    importlib.import_module(f".{source}", __name__)
-DISPATCHED = dispatch.over(NUMPY)
-KERNELS = NUMPY | DISPATCHED
-BACKWARD = backward.over(KERNELS)
+from .table import KERNELS as FUNCTIONS
 
 DEVICE = "cpu"
 Array = np.ndarray
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("BACKWARD", "KERNELS", "NUMPY"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    from . import op_tables
+
+    return globals().setdefault(name, getattr(op_tables, name))
 
 
 def from_numpy(array: np.ndarray) -> np.ndarray:
@@ -74,8 +69,10 @@ def kernel_of(op: Any) -> Any:
 
     Functions that compute run without NumPy's warnings; those that only move elements give none.
     """
-    function = KERNELS.get(op.name)
-    if function is None or op.kind == "movement" or op.name in DISPATCHED:
+    from . import op_tables
+
+    function = op_tables.KERNELS.get(op.name)
+    if function is None or op.kind == "movement" or op.name in op_tables.DISPATCHED:
         return function
     if op.kind != "elementwise":
         return computing(function)
@@ -170,7 +167,7 @@ def axpy(array: np.ndarray, other: np.ndarray, alpha: float) -> None:
 
 def compute_into(array: np.ndarray, op: str, other: np.ndarray) -> bool:
     """array = op(array, other) in place, where op is a ufunc or has a kernel."""
-    function = NUMPY.get(op)
+    function = FUNCTIONS.get(op)
     if not isinstance(function, np.ufunc) or array.strides != other.strides:
         return False
     if array.size < LEAST:
@@ -198,6 +195,8 @@ ADDERS = {"place": add_place}
 
 @computing
 def exponent_bound(array: np.ndarray) -> float:
+    from .reductions import magnitudes
+
     least, most = np.log2(magnitudes(array))
     return float(np.maximum(most, -least))
 
