@@ -1,0 +1,1 @@
+"""Tests, in rooms by what they test."""
