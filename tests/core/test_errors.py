@@ -20,6 +20,7 @@ from adjoint._foundation.modes import mode
 from adjoint.functions import hints
 from adjoint.functions._arguments import KeywordError
 from adjoint.nn import functional as F
+from tests.support.misuse import Misuse, ints, ones
 
 ShapeError, ArgumentError, DTypeError = ad.ShapeError, ad.ArgumentError, ad.DTypeError
 IndexingError, GradientError, TraceError = ad.IndexingError, ad.GradientError, ad.TraceError
@@ -38,39 +39,23 @@ BUILTIN: dict[type, type[Exception]] = {
 }
 
 
-class Misuse(NamedTuple):
-    """The error that a call must raise, and what its message must contain, parted by " | ".
+def check(misuse: Misuse) -> None:
+    """The error is ours and the builtin that fits, and its message has all the parts.
 
     Where several classes would fit, `error` is AdjointError: it only has to be one of ours.
     """
-
-    error: type[Exception]
-    call: Callable[[], Any]
-    says: str
-
-
-def check(misuse: Misuse) -> None:
-    """The error is ours and the builtin that fits, and its message has all the parts."""
     with pytest.raises(Exception) as caught:
         misuse.call()
     raised = f"{caught.type.__name__}: {caught.value}"
     assert isinstance(caught.value, misuse.error), raised
     assert isinstance(caught.value, BUILTIN.get(misuse.error, Exception)), raised
     message = str(caught.value).lower()
-    missing = [part for part in misuse.says.split(" | ") if part.lower() not in message]
+    missing = [part for part in misuse.mentions.split(" | ") if part.lower() not in message]
     assert not missing, f"{missing} missing from {raised}"
-
-
-def ones(*shape: int, dtype: Any = None) -> ad.Tensor:
-    return ad.ones(shape, dtype=dtype)
 
 
 def param(*shape: int) -> ad.Tensor:
     return ad.ones(shape, requires_grad=True)
-
-
-def ints(*values: int) -> ad.Tensor:
-    return ad.asarray(list(values))
 
 
 def assign(x: ad.Tensor, index: Any, value: Any) -> None:
@@ -665,7 +650,7 @@ TABLES = {
 @pytest.mark.parametrize(
     "misuse",
     [
-        pytest.param(misuse, id=f"{table}: {misuse.says}")
+        pytest.param(misuse, id=f"{table}: {misuse.mentions}")
         for table, rows in TABLES.items()
         for misuse in rows
     ],
@@ -1174,7 +1159,7 @@ FUNCTIONS = [
 ]
 
 
-@pytest.mark.parametrize("misuse", FUNCTIONS, ids=lambda misuse: misuse.says)
+@pytest.mark.parametrize("misuse", FUNCTIONS, ids=lambda misuse: misuse.mentions)
 def test_misuse_of_functions_is_explained(misuse: Misuse):
     check(misuse)
 
@@ -1329,7 +1314,7 @@ HABITS = [
 ]
 
 
-@pytest.mark.parametrize("misuse", HABITS, ids=lambda misuse: misuse.says)
+@pytest.mark.parametrize("misuse", HABITS, ids=lambda misuse: misuse.mentions)
 def test_habits_of_pytorch_are_explained(misuse: Misuse):
     check(misuse)
 

@@ -3,14 +3,14 @@
 import copy
 import gc
 import pickle
-import threading
 import weakref
 
 import numpy as np
 import pytest
 
 import adjoint as ad
-from tests.support.helpers import close, leaf
+from tests.support.changes import ALIASES, CHANGES
+from tests.support.helpers import close, in_threads, leaf
 
 # Promotion
 
@@ -266,48 +266,6 @@ def test_the_largest_over_other_axes_of_an_empty_array_is_empty(function):
 
 
 # Assignment
-
-CHANGES = {
-    "item": lambda x: x.__setitem__(0, 9.0),
-    "slice": lambda x: x.__setitem__(slice(1, None), 9.0),
-    "array": lambda x: x.__setitem__([0, 0], 9.0),
-    "mask": lambda x: x.__setitem__(x.detach() > 0, 9.0),
-    "all": lambda x: x.__setitem__(Ellipsis, 9.0),
-    "+=": lambda x: x.__iadd__(1.0),
-    "+= tensor": lambda x: x.__iadd__(ad.ones_like(x)),
-    "-=": lambda x: x.__isub__(1.0),
-    "*=": lambda x: x.__imul__(2.0),
-    "/=": lambda x: x.__itruediv__(2.0),
-    "add_": lambda x: x.add_(ad.ones_like(x), alpha=2.0),
-}
-
-ALIASES = {
-    "T": lambda x: x.T,
-    "detach": lambda x: x.detach(),
-    "slice": lambda x: x[0],
-    "reversed": lambda x: x[::-1],
-    "reshape": lambda x: ad.reshape(x, (4,)),
-    "broadcast_to": lambda x: ad.broadcast_to(x, (2, 2, 2)),
-    "large broadcast_to": lambda x: ad.broadcast_to(x, (2000, 2, 2)),
-    "expand_dims": lambda x: ad.expand_dims(x, 0),
-    "astype": lambda x: ad.astype(x, ad.float64),
-    "asarray": lambda x: ad.asarray(x, copy=True),
-    "copy": lambda x: x.copy(),
-    "view of a view": lambda x: x.T[1:].T,
-    "tensor": lambda x: ad.tensor(x),
-    "deepcopy": copy.deepcopy,
-    "iteration": lambda x: next(iter(x)),
-    "numpy": lambda x: x.numpy(),
-    "numpy view": lambda x: x.numpy().T[:1],
-    "np.asarray": np.asarray,
-    "set from": lambda x: filled_with(x),
-}
-
-
-def filled_with(x):
-    y = ad.zeros_like(x)
-    y[...] = x
-    return y
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -585,26 +543,6 @@ def test_at_add_counts_every_duplicate():
 
 
 # Threads
-
-
-def in_threads(count, run):
-    """Run a function of a number in threads that start together; raise what they raise."""
-    start, errors = threading.Barrier(count), []
-
-    def work(number):
-        try:
-            start.wait(10)
-            run(number)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    if errors:
-        raise errors[0]
 
 
 def test_backward_in_several_threads_loses_no_update_of_shared_leaves():

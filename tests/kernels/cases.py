@@ -44,14 +44,6 @@ def operands(dtype: np.dtype, count: int) -> list[np.ndarray]:
     return [np.array(row, dtype) for row in rows]
 
 
-def as_tuple(x: Any) -> tuple:
-    return x if isinstance(x, tuple) else (x,)
-
-
-def as_list(x: Any) -> list:
-    return list(x) if isinstance(x, (tuple, list)) else [x]
-
-
 def kernel_free(name: str, *arrays: np.ndarray, **attrs: Any) -> Any:
     with np.errstate(all="ignore"):
         return NUMPY[name](*arrays, **attrs)

@@ -11,9 +11,9 @@ from adjoint.backends.cpu import NUMPY
 from adjoint.backends.cpu.fast import elementwise, normalization, reductions
 from adjoint.backends.cpu.fast.maps import CHUNK
 from tests.kernels import calls
-from tests.kernels.cases import LARGE, as_list, normal
+from tests.kernels.cases import LARGE, normal
 from tests.support import processes
-from tests.support.helpers import leaf, needs_kernels
+from tests.support.helpers import as_tuple, leaf, needs_kernels
 
 pytestmark = needs_kernels
 
@@ -179,5 +179,5 @@ def test_results_dont_depend_on_the_number_of_threads(work: Callable, threads: C
     results = []
     for count in (1, 2, 3, 5):
         threads(count)
-        results.append([np.asarray(out).tobytes() for out in as_list(work())])
+        results.append([np.asarray(out).tobytes() for out in as_tuple(work())])
     assert results[1:] == results[:-1]

@@ -17,14 +17,13 @@ from tests.kernels.cases import (
     FLOATS,
     INTEGERS,
     LARGE,
-    as_tuple,
     check_same,
     kernel_free,
     normal,
     numbers,
     operands,
 )
-from tests.support.helpers import needs_kernels
+from tests.support.helpers import as_tuple, needs_kernels
 
 pytestmark = needs_kernels
 

@@ -2,7 +2,7 @@
 
 import itertools
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ import adjoint as ad
 from adjoint._engine import lazy_gradients, serial
 from adjoint._engine.lazy_gradients import from_rule, from_sum
 from adjoint.backends.cpu.fast import maps
-from tests.kernels.cases import LARGE, as_list, as_tuple, check_same, normal
-from tests.support.helpers import leaf, needs_kernels, values
+from tests.kernels.cases import LARGE, check_same, normal
+from tests.support.helpers import as_tuple, leaf, needs_kernels, unbroadcast, values
 from tests.support.samples import OPS, TABLE, Sample
 
 pytestmark = needs_kernels
@@ -67,11 +67,11 @@ class Step:
 
     def fused(self) -> Any:
         out = self.compiled.fused(self.g, *self.saved)
-        return out if out is NotImplemented else as_list(out)
+        return out if out is NotImplemented else as_tuple(out)
 
-    def line_by_line(self) -> list[np.ndarray]:
+    def line_by_line(self) -> tuple:
         with np.errstate(all="ignore"):
-            return as_list(self.compiled(self.g, self.node.saved))
+            return as_tuple(self.compiled(self.g, self.node.saved))
 
     def declared(self) -> list[np.ndarray]:
         """By the rules as they are written, on tensors, as for gradients of gradients."""
@@ -125,12 +125,7 @@ def compiled_rules() -> list[str]:
 COMPILED = compiled_rules()
 
 
-def unbroadcast(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    g = g.sum(tuple(range(g.ndim - len(shape))))
-    return g.sum(tuple(k for k, n in enumerate(shape) if n == 1 != g.shape[k]), keepdims=True)
-
-
-def check_close(found: list, expected: list, ulp: float) -> None:
+def check_close(found: Sequence, expected: Sequence, ulp: float) -> None:
     for out, right in zip(found, expected, strict=True):
         unit = np.finfo(out.dtype).eps * max(1, float(np.max(np.abs(right))))
         np.testing.assert_allclose(out, np.broadcast_to(right, out.shape), rtol=0, atol=ulp * unit)
@@ -271,7 +266,7 @@ def test_rules_with_a_sum_are_one_kernel_of_rows(name: str) -> None:
 @pytest.mark.parametrize(("name", "needs"), [("add", (True, True)), ("subtract", (True, False))])
 def test_a_gradient_that_is_passed_on_isnt_copied(name: str, needs: tuple[bool, ...]) -> None:
     g = np.ones(LARGE)
-    assert as_list(OPS[name].plan(needs).compiled[np.ndarray][g.dtype](g, None))[0] is g
+    assert as_tuple(OPS[name].plan(needs).compiled[np.ndarray][g.dtype](g, None))[0] is g
 
 
 @pytest.mark.parametrize("name", ["sign", "floor", "ceil", "trunc", "round"])

@@ -19,7 +19,7 @@ import adjoint as ad
 from adjoint.linalg import _orthogonal
 from adjoint.primitives import factorizations, solving
 from tests.support import processes
-from tests.support.helpers import close, derivative, leaf, values
+from tests.support.helpers import as_tuple, close, derivative, leaf, values
 from tests.support.linalg_cases import (
     CASES,
     WITHOUT_GRADIENT,
@@ -36,10 +36,6 @@ L = ad.linalg
 EPS = float(np.finfo(np.float64).eps)
 
 cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-
-
-def as_tuple(out: Any) -> tuple:
-    return tuple(out) if isinstance(out, tuple) else (out,)
 
 
 def tensors(arrays: list[np.ndarray]) -> list[ad.Tensor]:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from tests.support.helpers import as_tuple
 from tests.support.linalg_cases import entries, frames, triangular
 
 # Each case is skipped where there is no PyTorch, rather than the file: they are counted so.
@@ -367,11 +368,7 @@ def described(case: tuple) -> str:
 # Comparisons.
 
 
-def as_list(out: Any) -> list:
-    return list(out) if isinstance(out, tuple) else [out]
-
-
-def total(outputs: list, weights: list) -> Any:
+def total(outputs: tuple, weights: list) -> Any:
     """A number that depends on every output, and isn't linear in any."""
     return sum((w * x + x * x / 2).sum() for x, w in zip(outputs, weights, strict=True))
 
@@ -399,7 +396,7 @@ def test_value_gradient_and_second_order_are_torch_s(case: tuple) -> None:
     xs = [ad.tensor(array, requires_grad=True) for array in arrays]
     ys = [torch.tensor(array, requires_grad=True) for array in arrays]
 
-    ours, theirs = as_list(function.ours(*xs)), as_list(function.theirs(*ys))
+    ours, theirs = as_tuple(function.ours(*xs)), as_tuple(function.theirs(*ys))
     assert len(ours) == len(theirs)
     for x, y in zip(ours, theirs, strict=True):
         agree(x, y, "value")
@@ -408,7 +405,7 @@ def test_value_gradient_and_second_order_are_torch_s(case: tuple) -> None:
     tangents = [rng.standard_normal(array.shape) for array in arrays]
 
     def loss(*inputs: ad.Tensor) -> ad.Tensor:
-        return total(as_list(function.ours(*inputs)), [ad.asarray(w) for w in weights])
+        return total(as_tuple(function.ours(*inputs)), [ad.asarray(w) for w in weights])
 
     gs = ad.autograd.grad(loss(*xs), xs, create_graph=True)
     hs = torch.autograd.grad(total(theirs, list(map(torch.tensor, weights))), ys, create_graph=True)

@@ -13,6 +13,7 @@ import pytest
 import adjoint as ad
 from adjoint import ArgumentError, AxisError, DTypeError, IndexingError, KeywordError, ShapeError
 from tests.support.helpers import close, derivative, leaf, values
+from tests.support.misuse import explained, ints, ones
 from tests.support.neural_cases import CASES, Case, positives, reals
 
 F = ad.nn.functional
@@ -745,14 +746,6 @@ def test_a_result_that_equals_the_argument_is_another_tensor(name: str) -> None:
 # Misuse: what was asked, what was wrong, what to do.
 
 
-def ones(*shape: int, dtype: Any = None) -> ad.Tensor:
-    return ad.ones(shape, dtype=dtype)
-
-
-def ints(*numbers: int) -> ad.Tensor:
-    return ad.asarray(list(numbers), dtype=ad.int64)
-
-
 MISUSE: list[tuple[type[Exception], Callable[[], Any], str]] = [
     (ShapeError, lambda: F.conv1d(ones(4), ones(1, 1, 2)), "conv1d | (N, C, L) or (C, L) | (4,)"),
     (
@@ -950,10 +943,7 @@ MISUSE: list[tuple[type[Exception], Callable[[], Any], str]] = [
     ("error", "call", "words"), MISUSE, ids=lambda v: v if isinstance(v, str) else ""
 )
 def test_misuse_is_explained(error: type[Exception], call: Callable, words: str) -> None:
-    with pytest.raises(error) as caught:
-        call()
-    for word in words.split("|"):
-        assert word.strip() in str(caught.value)
+    explained(error, call, *map(str.strip, words.split("|")))
 
 
 @pytest.mark.parametrize("name", [n for n, f in vars(F).items() if callable(f)])

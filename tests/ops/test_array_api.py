@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from tests.support.helpers import as_tuple
 
 # The standard's functions, as Python writes signatures. `test_signature` compares adjoint with
 # them, and `test_signatures_are_those_of_the_oracle` compares them with array-api-strict.
@@ -1318,10 +1319,6 @@ def test_linalg(strict: Any, name: str, dtype: str) -> None:
             np.testing.assert_allclose(
                 x.numpy(), np.asarray(y), rtol=tolerance, atol=tolerance, err_msg=repr(question)
             )
-
-
-def as_tuple(out: Any) -> tuple:
-    return out if isinstance(out, tuple) else (out,)
 
 
 def test_linalg_of_integers(strict: Any) -> None:

@@ -11,8 +11,18 @@ import pytest
 import adjoint as ad
 from adjoint._foundation.dtypes import ALL
 from adjoint.functions.methods import IN_PLACE
-from tests.support.helpers import close, derivative, leaf, values
-from tests.support.records import ADJOINT, NUMPY, TABLE, Array, Methods, Record, Torch, as_tuple
+from tests.support.helpers import as_tuple, close, derivative, floats, leaf, values
+from tests.support.records import (
+    ADJOINT,
+    AT_KINKS,
+    EXEMPT,
+    NUMPY,
+    TABLE,
+    Array,
+    Methods,
+    Record,
+    Torch,
+)
 
 RECORDS = {record.name for record in TABLE}
 every = pytest.mark.parametrize("record", TABLE, ids=lambda r: f"{r.name}-{r.case}")
@@ -23,10 +33,6 @@ def tensors(record: Record, dtype: str = "f8") -> list[ad.Tensor]:
         ad.tensor(a.astype(dtype), requires_grad=True) if a.dtype.kind == "f" else ad.asarray(a)
         for a in record.arrays
     ]
-
-
-def floats(args: Sequence[ad.Tensor]) -> list[ad.Tensor]:
-    return [x for x in args if x.dtype.kind == "float"]
 
 
 def random_like(xs: Sequence[Any], seed: int) -> list[Array]:
@@ -227,25 +233,6 @@ def test_numbers_of_every_integer_dtype_are_added_as_numpy_adds_them(record: Rec
 
 # What has no record, and why.
 
-EXEMPT = {
-    "indices, counts or truth values": "all any argmax argmin argsort count_nonzero isin nonzero "
-    "searchsorted",
-    "made from nothing, or from a tensor's shape": "arange empty empty_like eye linspace ones "
-    "ones_like zeros zeros_like from_dlpack",
-    "about dtypes, shapes and devices": "broadcast_shapes can_cast finfo get_default_dtype iinfo "
-    "isdtype result_type set_default_dtype devices einsum_path config "
-    "get_default_device set_default_device launch_times",
-    "the machinery of gradients and traces": "checkpoint checkpoint_sequential get_default_workers "
-    "gradients is_grad_enabled is_recomputing is_tracing set_default_workers trace",
-    "about recorded graphs": "graph memory",
-    "about files": "load load_metadata save",
-    "about memory and threads": "empty_cache get_num_threads memory_stats set_cache_limit "
-    "set_num_threads",
-    "applies a function": "tree_map",
-    "transforms of functions": "grad hessian hvp jacobian jvp value_and_grad vjp vmap",
-    "a copy of values, without their graph": "tensor",
-}
-
 
 def public_functions() -> set[str]:
     """Names in `ad.` that are functions, but for ops that are declared to have no gradient."""
@@ -295,61 +282,6 @@ def curvature(f: Callable, point: Any) -> Array:
 
 
 INF, NAN = math.inf, math.nan
-AT_KINKS: dict[str, tuple] = {
-    # name: (function, where, gradients)
-    "relu": (ad.relu, [-1.0, 0.0, 2.0], [0, 0, 1]),
-    "abs": (ad.abs, [-1.0, 0.0, -0.0, 2.0], [-1, 0, 0, 1]),
-    "leaky_relu": (lambda x: ad.leaky_relu(x, 0.25), [-1.0, 0.0, 1.0], [0.25, 0.25, 1]),
-    "elu": (lambda x: ad.elu(x, 2.0), [0.0, 1.0], [2, 1]),
-    "clip": (lambda x: ad.clip(x, 0, 1), [-1.0, 0.0, 0.5, 1.0, 2.0], [0, 0, 1, 0, 0]),
-    "clip below": (lambda x: ad.clip(x, 0), [-1.0, 0.0, 0.5], [0, 0, 1]),
-    "clip above": (lambda x: ad.clip(x, max=0), [-1.0, 0.0, 0.5], [1, 0, 0]),
-    "clip between equals": (lambda x: ad.clip(x, 1, 1), [0.0, 1.0, 2.0], [0, 0, 0]),
-    "max": (ad.max, [3.0, 1.0, 3.0], [0.5, 0, 0.5]),
-    "min": (ad.min, [1.0, 3.0, 1.0, 1.0], [1 / 3, 0, 1 / 3, 1 / 3]),
-    "max over axes": (
-        lambda x: ad.max(x, axis=(0, 1)),
-        [[[1.0, 2.0], [1.0, 0.0]]],
-        [[[0.5, 1], [0.5, 0]]],
-    ),
-    "maximum of x and itself": (lambda x: ad.maximum(x, x), [1.0, 2.0], [1, 1]),
-    "maximum with a number": (lambda x: ad.maximum(x, 1), [0.0, 1.0, 2.0], [0, 0.5, 1]),
-    "minimum with a number": (lambda x: ad.minimum(1, x), [0.0, 1.0, 2.0], [1, 0.5, 0]),
-    "std of equals": (ad.std, [2.0, 2.0, 2.0], [0, 0, 0]),
-    "hypot": (lambda x: ad.hypot(x, 0), [0.0, -2.0], [0, -1]),
-    "atan2": (lambda x: ad.atan2(x, 0), [0.0, 1.0], [0, 0]),
-    "copysign": (lambda x: ad.copysign(x, -1), [2.0, -2.0, 0.0], [-1, 1, 0]),
-    "prod of one zero": (ad.prod, [2.0, 0.0, 3.0], [0, 6, 0]),
-    "prod of two zeros": (ad.prod, [0.0, 2.0, 0.0], [0, 0, 0]),
-    "cumulative_prod": (ad.cumulative_prod, [2.0, 0.0, 3.0], [1, 8, 0]),
-    "pow 0": (lambda x: x**0, [0.0, 2.0], [0, 0]),
-    "pow 1": (lambda x: x**1, [0.0, 2.0], [1, 1]),
-    "pow 1.5": (lambda x: x**1.5, [0.0, 4.0], [0, 3]),
-    "pow 2": (lambda x: x**2, [0.0, -3.0], [0, -6]),
-    "pow of a tensor of zeros": (lambda x: ad.pow(x, ad.zeros_like(x)), [0.0, 2.0], [0, 0]),
-    "0 to the x": (lambda x: ad.pow(0, x), [0.0, 1.0, 2.0], [0, 0, 0]),
-    "where": (lambda x: ad.where(x > 0, ad.sqrt(ad.where(x > 0, x, 1)), 0), [0.0, 4.0], [0, 0.25]),
-    "sort of equals": (lambda x: ad.sort(x) * ad.arange(3), [5.0, 5.0, 5.0], [0, 1, 2]),
-    "falling sort of equals": (
-        lambda x: ad.sort(x, descending=True) * ad.arange(4),
-        [5.0, 7.0, 5.0, 7.0],
-        [2, 0, 3, 1],
-    ),
-    "topk of equals": (lambda x: ad.topk(x, 2).values, [5.0, 5.0, 5.0], [1, 1, 0]),
-    "smallest of equals": (
-        lambda x: ad.topk(x, 1, largest=False).values,
-        [7.0, 5.0, 5.0],
-        [0, 1, 0],
-    ),
-    "unique_values": (ad.unique_values, [5.0, 3.0, 5.0], [1, 1, 0]),
-    "logaddexp of nothing": (lambda x: ad.logaddexp(x, -INF), [-INF, 0.0], [0.5, 1]),
-    "logaddexp of infinities": (lambda x: ad.logaddexp(x, INF), [INF, 0.0], [0.5, 0]),
-    "logsumexp with nothing": (ad.logsumexp, [-INF, 0.0], [0, 1]),
-    "logsumexp of nothing": (ad.logsumexp, [-INF, -INF], [0, 0]),
-    "log_softmax with nothing": (lambda x: ad.log_softmax(x)[1], [-INF, 0.0], [0, 0]),
-    "softmax with nothing": (lambda x: ad.softmax(x)[1], [-INF, 0.0], [0, 0]),
-    "remainder": (lambda x: x % 2, [-3.0, 0.0, 4.0, 5.0], [1, 1, 1, 1]),
-}
 
 
 @pytest.mark.parametrize("name", AT_KINKS)

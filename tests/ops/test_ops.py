@@ -5,33 +5,13 @@ import pytest
 
 import adjoint as ad
 from adjoint._core.tensor import wrap
-from tests.support.helpers import values
-from tests.support.samples import OPS, TABLE, Sample
+from tests.support.helpers import as_tuple, floats, values
+from tests.support.samples import OPS, TABLE, Sample, random_like, tensors
 
 every = pytest.mark.parametrize("sample", TABLE, ids=lambda s: s.id)
 differentiable = pytest.mark.parametrize(
     "sample", [s for s in TABLE if OPS[s.op].differentiable], ids=lambda s: s.id
 )
-
-
-def tensors(sample: Sample, dtype: str = "f8") -> list[ad.Tensor]:
-    """The sample's inputs; floats require grad if the op has rules."""
-    arrays = [a.astype(dtype) if a.dtype.kind == "f" else a for a in sample.inputs()]
-    grad = OPS[sample.op].differentiable
-    return [ad.tensor(a, requires_grad=grad and a.dtype.kind == "f") for a in arrays]
-
-
-def as_tuple(out) -> tuple:
-    return out if isinstance(out, tuple) else (out,)
-
-
-def floats(outs: tuple) -> list[ad.Tensor]:
-    return [out for out in outs if out.dtype.kind == "float"]
-
-
-def random_like(outs: list[ad.Tensor], seed: int) -> list[ad.Tensor]:
-    rng = np.random.default_rng(seed)
-    return [wrap(rng.standard_normal(out.shape).astype(out.raw.dtype)) for out in outs]
 
 
 def gradients(sample: Sample, args: list[ad.Tensor], seeds: list[ad.Tensor], **options) -> list:

@@ -1,6 +1,7 @@
 """What several test files use."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +25,15 @@ def values(x: ad.Tensor | None) -> np.ndarray:
     """What is in a tensor that must not be None."""
     assert x is not None
     return x.detach().numpy()
+
+
+def as_tuple(x: Any) -> tuple:
+    """The results of a function that gives one, or several."""
+    return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+
+
+def floats(outs: Iterable[ad.Tensor]) -> list[ad.Tensor]:
+    return [out for out in outs if out.dtype.kind == "float"]
 
 
 def derivative(
@@ -64,3 +74,29 @@ def counting(name: str = "counted") -> tuple[Any, list[tuple[int, ...]]]:
         return x_shape
 
     return ad.op.other(name, x=lambda g: g, kernels={"cpu": kernel}, shape=same_shape), runs
+
+
+def in_threads(count: int, run: Callable[[int], Any]) -> None:
+    """Run a function of a number in threads that start together; raise what they raise."""
+    start, errors = threading.Barrier(count), []
+
+    def work(number: int) -> None:
+        try:
+            start.wait(10)
+            run(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    if errors:
+        raise errors[0]
+
+
+def unbroadcast(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The gradient of what was broadcast from a shape."""
+    g = g.sum(tuple(range(g.ndim - len(shape))))
+    return g.sum(tuple(k for k, n in enumerate(shape) if n == 1 != g.shape[k]), keepdims=True)

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import adjoint as ad
 from adjoint import backends, get_default_device, primitives
+from adjoint._core.tensor import wrap
 from adjoint.op import Op
 
 MODULES = [
@@ -51,6 +53,19 @@ class Sample(NamedTuple):
     @property
     def id(self) -> str:
         return f"{self.op}-{self.case}"
+
+
+def tensors(sample: Sample, dtype: str = "f8") -> list[ad.Tensor]:
+    """The sample's inputs; floats require grad if the op has rules."""
+    arrays = [a.astype(dtype) if a.dtype.kind == "f" else a for a in sample.inputs()]
+    grad = OPS[sample.op].differentiable
+    return [ad.tensor(a, requires_grad=grad and a.dtype.kind == "f") for a in arrays]
+
+
+def random_like(outs: list[ad.Tensor], seed: int) -> list[ad.Tensor]:
+    """Incoming gradients of outputs."""
+    rng = np.random.default_rng(seed)
+    return [wrap(rng.standard_normal(out.shape).astype(out.raw.dtype)) for out in outs]
 
 
 def real(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -6,8 +6,8 @@ import pytest
 import adjoint as ad
 from adjoint._engine.graph_walks import reachable
 from adjoint._foundation.modes import mode
-from tests.ops.test_ops import as_tuple, floats, random_like, tensors
-from tests.support.samples import OPS, TABLE, Sample
+from tests.support.helpers import as_tuple, floats
+from tests.support.samples import OPS, TABLE, Sample, random_like, tensors
 
 F = ad.nn.functional
 w = ad.tensor([0.5, -1.0, 2.0], requires_grad=True)

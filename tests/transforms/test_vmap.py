@@ -12,8 +12,7 @@ import pytest
 
 import adjoint as ad
 from adjoint._foundation.modes import mode
-from tests.ops.test_ops import as_tuple, floats
-from tests.support.helpers import close, counting, derivative, values
+from tests.support.helpers import as_tuple, close, counting, derivative, floats, values
 from tests.support.samples import OPS, TABLE, Sample
 
 F = ad.nn.functional

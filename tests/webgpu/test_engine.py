@@ -17,7 +17,8 @@ import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import backends
 from adjoint._foundation.dtypes import as_numpy
-from tests.core.test_semantics import ALIASES, CHANGES, in_threads
+from tests.support.changes import ALIASES, CHANGES
+from tests.support.helpers import in_threads
 
 pytestmark = pytest.mark.webgpu
 

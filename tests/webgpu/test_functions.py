@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from tests.ops.test_functions import AT_KINKS, EXEMPT
 from tests.support import function_references, linalg_cases, neural_cases, swiftshader
-from tests.support.helpers import default_device
-from tests.support.records import ADJOINT, TABLE, as_tuple
+from tests.support.helpers import as_tuple, default_device
+from tests.support.records import ADJOINT, AT_KINKS, EXEMPT, TABLE
 
 pytestmark = pytest.mark.webgpu
 

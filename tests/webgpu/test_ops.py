@@ -1,13 +1,12 @@
 """Every record of every op on a GPU, value and gradient, against the CPU in float32."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
 
 import adjoint as ad
-from tests.support.helpers import default_device
+from tests.support.helpers import as_tuple, default_device
 from tests.support.samples import OPS, TABLE, Sample
 
 pytestmark = pytest.mark.webgpu
@@ -24,10 +23,6 @@ LOOSE: dict[str, float] = dict.fromkeys(
 def on(device: str, array: np.ndarray) -> ad.Tensor:
     narrow = {"f": np.float32, "i": np.int32, "u": np.uint32}.get(array.dtype.kind)
     return ad.asarray(array if narrow is None else array.astype(narrow), device=device)
-
-
-def outputs(result: Any) -> list[ad.Tensor]:
-    return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
 def weighted(parts: list[ad.Tensor]) -> list[ad.Tensor]:
@@ -47,7 +42,7 @@ def run(sample: Sample, device: str) -> tuple[list[np.ndarray], list[np.ndarray 
     for x in floats:
         x.requires_grad_()
     with default_device(device):
-        parts = outputs(sample.call(*inputs))
+        parts = as_tuple(sample.call(*inputs))
     recorded = [part for part in parts if part.requires_grad]
     grads: Sequence = [None] * len(floats)
     if recorded:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint.testing import check_grads
-from tests.core.test_properties import Pool, value_programs
 from tests.support import swiftshader
+from tests.support.changes import Pool, value_programs
+from tests.support.checkpoint_programs import PROGRAMS, gradients_of, plain
+from tests.support.helpers import as_tuple
 from tests.support.transform_cases import ADJOINT, CASES, TRANSFORMS, Case, transformed
-from tests.transforms.test_checkpoint import PROGRAMS, gradients_of, plain
 
 pytestmark = pytest.mark.webgpu
 
@@ -134,13 +135,9 @@ def test_a_trace_replays_with_the_same_bits_and_on_other_values(function: Callab
     again = [leaf("webgpu", x.detach().numpy() * 0.75) for x in args]
     for given_ in (args, again):
         found, expected = graph(*given_), function(*given_)
-        for one, other in zip(flat(found), flat(expected), strict=True):
+        for one, other in zip(as_tuple(found), as_tuple(expected), strict=True):
             assert one.device == "webgpu"
             np.testing.assert_array_equal(one.detach().numpy(), other.detach().numpy())
-
-
-def flat(out: Any) -> list[ad.Tensor]:
-    return list(out) if isinstance(out, (tuple, list)) else [out]
 
 
 def test_a_traced_training_step_with_dropout_and_momentum_replays_its_updates() -> None:
