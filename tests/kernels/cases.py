@@ -19,10 +19,6 @@ def numbers(*shape: int, dtype: str = "f4") -> np.ndarray:
     return (np.arange(size) * 7 % 101 - 50).astype(dtype).reshape(shape)
 
 
-def normal(*shape: int, dtype: str = "f4", seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
-
-
 def special_values(dtype: np.dtype) -> np.ndarray:
     """Zeros, infinities, NaN, the ends of the denormal and the normal numbers, of both signs."""
     info = np.finfo(dtype)

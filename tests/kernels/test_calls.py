@@ -1,6 +1,6 @@
 """Public functions on large arrays: with and without kernels, on any number of threads."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,9 @@ from adjoint.backends.cpu import NUMPY
 from adjoint.backends.cpu.fast import elementwise, normalization, reductions
 from adjoint.backends.cpu.fast.maps import CHUNK
 from tests.kernels import calls
-from tests.kernels.cases import LARGE, normal
+from tests.kernels.cases import LARGE
 from tests.support import processes
+from tests.support.arrays import normal
 from tests.support.helpers import as_tuple, leaf, needs_kernels
 
 pytestmark = needs_kernels
@@ -113,13 +114,6 @@ def test_gradients_of_gradients_of_large_arrays() -> None:
 
 
 # Threads.
-
-
-@pytest.fixture
-def threads() -> Iterator[Callable[[int], None]]:
-    former = ad.get_num_threads()
-    yield ad.set_num_threads
-    ad.set_num_threads(former)
 
 
 def long_map() -> Any:

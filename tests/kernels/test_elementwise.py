@@ -29,12 +29,12 @@ from tests.kernels.cases import (
     LARGE,
     check_same,
     kernel_free,
-    normal,
     numbers,
     operands,
     special_values,
 )
 from tests.kernels.programs import evaluated, inputs, maps, row_programs
+from tests.support.arrays import normal
 from tests.support.function_references import PRECISE, largest_term
 from tests.support.helpers import needs_kernels
 from tests.support.precise import Truth, ulps

@@ -89,7 +89,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
-def python(script: str, *arguments: str, **environment: str) -> subprocess.Popen:
+def started(script: str, *arguments: str, **environment: str) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(script), *arguments],
         env=os.environ | environment,
@@ -220,7 +220,7 @@ print(bool(np.signbit(zeros).all()), ad.tanh(ad.tensor(halves)).dtype)
 
 
 def test_processors_without_instructions_for_float16_have_kernels() -> None:
-    assert output(python(CONVERT)) == "True adjoint.float16\n"
+    assert output(started(CONVERT)) == "True adjoint.float16\n"
 
 
 REFUSED = {
@@ -270,16 +270,16 @@ print(len(compiled))
 
 
 def test_another_process_compiles_nothing_again(place: Path) -> None:
-    assert output(python(COMPILE_MANY, ADD, "3")) == "3\n"
+    assert output(started(COMPILE_MANY, ADD, "3")) == "3\n"
     assert len(list(place.iterdir())) == 3
-    assert output(python(COMPILE_MANY, ADD, "4")) == "1\n"
+    assert output(started(COMPILE_MANY, ADD, "4")) == "1\n"
 
 
 def test_processes_fill_an_empty_cache_at_once(place: Path) -> None:
-    processes = [python(COMPILE_MANY, ADD, "20") for _ in range(2)]
+    processes = [started(COMPILE_MANY, ADD, "20") for _ in range(2)]
     assert all(int(output(process)) <= 20 for process in processes)
     assert sorted(file.suffix for file in place.iterdir()) == [".kernel"] * 20
-    assert output(python(COMPILE_MANY, ADD, "20")) == "0\n"
+    assert output(started(COMPILE_MANY, ADD, "20")) == "0\n"
 
 
 def changed_byte(content: bytes) -> bytes:
@@ -692,7 +692,7 @@ else:
 @pytest.fixture(scope="module")
 def by_numpy() -> str:
     """The digest of all results without kernels."""
-    digest, about, caught = output(python(LARGE_OPS, ADJOINT_JIT="0")).splitlines()
+    digest, about, caught = output(started(LARGE_OPS, ADJOINT_JIT="0")).splitlines()
     assert (about, caught) == ("False 1 False", "0")
     return digest
 
@@ -700,7 +700,7 @@ def by_numpy() -> str:
 @pytest.mark.parametrize("failure", FAILURES)
 def test_numpy_does_everything_where_the_compiler_fails(failure: str, by_numpy: str) -> None:
     what, error = FAILURES[failure]
-    digest, about, caught = output(python(FAIL + LARGE_OPS, what, error)).splitlines()
+    digest, about, caught = output(started(FAIL + LARGE_OPS, what, error)).splitlines()
     assert digest == by_numpy
     assert about == "False 1 False"
     reason = str(eval(error)) or type(eval(error)).__name__
@@ -711,7 +711,7 @@ def test_numpy_does_everything_where_the_compiler_fails(failure: str, by_numpy: 
 def test_kernels_are_the_same_for_both_linkers() -> None:
     """That of Windows, where there is no other, can be had everywhere."""
     script = "from adjoint.backends.cpu.jit import compiler\ncompiler.HAS_JIT_LINK = False\n"
-    processes = [python(start + LARGE_OPS) for start in ("", script)]
+    processes = [started(start + LARGE_OPS) for start in ("", script)]
     digests = [output(process).splitlines()[0] for process in processes]
     assert digests[0] == digests[1]
 
@@ -725,7 +725,7 @@ def test_kernels_are_switched_off_without_a_notice() -> None:
     assert float(ad.sum(ad.exp(ad.zeros((1000, 1000))))) == 1e6
     print(jit.available(), "llvmlite" in sys.modules)
     """
-    assert output(python(script, ADJOINT_JIT="0")) == "False False\n"
+    assert output(started(script, ADJOINT_JIT="0")) == "False False\n"
 
 
 TROUBLES = {
@@ -916,7 +916,7 @@ def test_an_environment_that_makes_no_sense_harms_nothing() -> None:
     ad.sum(ad.exp(x)).backward()
     print(float(ad.sum(x.grad)))
     """
-    lines = output(python(script, ADJOINT_NUM_THREADS="9" * 20)).splitlines()
+    lines = output(started(script, ADJOINT_NUM_THREADS="9" * 20)).splitlines()
     assert len(lines) == 3 and lines[0] == lines[1] and lines[2] == "90000.0"
     assert lines[0].startswith("ADJOINT_NUM_THREADS is a positive integer")
 
@@ -977,7 +977,7 @@ print(codes == [0] * 10)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 @pytest.mark.parametrize("state", ["idle", "busy"])
 def test_a_forked_child_has_threads_of_its_own(state: str) -> None:
-    assert output(python(FORKED, state)) == "True\n"
+    assert output(started(FORKED, state)) == "True\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
@@ -1003,7 +1003,7 @@ def test_a_fork_waits_for_the_end_of_a_compilation() -> None:
         codes.append(os.waitpid(child, 0)[1])
     print(set(codes))
     """)
-    assert output(python(script)) == "{0}\n"
+    assert output(started(script)) == "{0}\n"
 
 
 @pytest.mark.parametrize(
@@ -1017,15 +1017,15 @@ def test_a_fork_waits_for_the_end_of_a_compilation() -> None:
     ],
 )
 def test_the_interpreter_ends_while_workers_live(end: str) -> None:
-    printed = output(python(PREPARE + "assert counts(5)\nprint('right')\n" + end))
+    printed = output(started(PREPARE + "assert counts(5)\nprint('right')\n" + end))
     assert set(printed.split()) == {"right"}
 
 
 def test_a_first_run_at_exit_works() -> None:
     script = PREPARE + "import atexit; atexit.register(lambda: print(counts(2)))"
-    assert output(python(script)) == "True\n"
+    assert output(started(script)) == "True\n"
 
 
 def test_importing_adjoint_starts_no_compiler() -> None:
     script = "import sys, adjoint; print('llvmlite' in sys.modules)"
-    assert output(python(script)) == "False\n"
+    assert output(started(script)) == "False\n"

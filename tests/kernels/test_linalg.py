@@ -176,13 +176,6 @@ def test_nans_stay(n: int) -> None:
         assert np.isnan(FAST["slogdet"](x, real=x.dtype)[1]), place
 
 
-@pytest.fixture
-def threads():
-    former = ad.get_num_threads()
-    yield ad.set_num_threads
-    ad.set_num_threads(former)
-
-
 def test_results_don_t_depend_on_the_number_of_threads(threads: Callable) -> None:
     def results(shape: tuple[int, ...], columns: int) -> list[np.ndarray]:
         x, y = regular(shape, "f8"), random((*shape[:-1], columns), "f8")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from adjoint.backends.cpu.fast import matmul as fast
 from adjoint.backends.cpu.jit import threads
 from tests.kernels import rounding
+from tests.support.arrays import normal, whole_numbers
 from tests.support.helpers import needs_kernels
 from tests.support.precise import precise
 
@@ -27,15 +28,6 @@ def every_size(monkeypatch):
     monkeypatch.setattr(fast, "LEAST", 0)
     yield
     threads.set_num_threads(before)
-
-
-def whole_numbers(shape, dtype=np.float32, seed=0):
-    """Small whole numbers: however products of them are summed, nothing is rounded."""
-    return np.random.default_rng(seed).integers(-8, 9, shape).astype(dtype)
-
-
-def normal(shape, dtype=np.float32, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 def uses_kernel(x, y) -> bool:
@@ -180,12 +172,12 @@ def test_many_small_matrices_share_chunks():
 
 
 def left_to_numpy():
-    x, y = normal((8, 8)), normal((8, 8))
+    x, y = normal(8, 8), normal(8, 8)
     odd = np.zeros(8 * 8 * 4 + 1, np.uint8)[1:].view(np.float32).reshape(8, 8)
     odd[...] = x
     pairs = np.zeros((8, 8), [("number", np.float32), ("letter", np.int8)])
     pairs["number"] = x
-    wide = normal((8, 16))
+    wide = normal(8, 16)
     return {
         "vector and matrix": (x[0], y),
         "matrix and vector": (x, y[0]),
@@ -205,7 +197,7 @@ def left_to_numpy():
         "unaligned": (odd, y),
         "parts of records": (pairs["number"], y),
         "every other column": (wide[:, ::2], y),
-        "every other row and column": (x, normal((16, 16))[::2, ::2]),
+        "every other row and column": (x, normal(16, 16)[::2, ::2]),
         "one number": (np.broadcast_to(np.float32(2), (8, 8)), y),
     }
 
@@ -223,7 +215,7 @@ def test_left_to_numpy(case):
     [((), (8, 8)), ((8, 8), ()), ((8, 7), (8, 8)), ((2, 8, 8), (3, 8, 8)), ((8,), (7, 8))],
 )
 def test_errors_are_numpys(x_shape, y_shape):
-    x, y = normal(x_shape), normal(y_shape)
+    x, y = normal(*x_shape), normal(*y_shape)
     with pytest.raises(ValueError, match=r"matmul|broadcast") as ours:
         fast.matmul(x, y)
     with pytest.raises(ValueError, match=r"matmul|broadcast") as numpys:
@@ -235,7 +227,7 @@ def test_errors_are_numpys(x_shape, y_shape):
 def test_small_products_are_numpys(rows, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(fast, "plan", None)  # would raise
-    x, y = normal((rows, 64)), normal((64, 64))
+    x, y = normal(rows, 64), normal(64, 64)
     np.testing.assert_array_equal(fast.matmul(x, y), np.matmul(x, y))
 
 
@@ -270,8 +262,8 @@ def test_zero_times_infinity():
 )
 def test_threads_change_no_bit(x_transposed, y_transposed, dtype):
     for batch, rows, inner, columns in [((), 150, 300, 140), ((5,), 40, 33, 70)]:
-        x = normal((*batch, inner, rows) if x_transposed else (*batch, rows, inner), dtype)
-        y = normal((*batch, columns, inner) if y_transposed else (*batch, inner, columns), dtype)
+        x = normal(*batch, *((inner, rows) if x_transposed else (rows, inner)), dtype=dtype)
+        y = normal(*batch, *((columns, inner) if y_transposed else (inner, columns)), dtype=dtype)
         x, y = x.mT if x_transposed else x, y.mT if y_transposed else y
         results, plans = [], []
         for count in (1, 2, 3):
@@ -287,7 +279,7 @@ def test_threads_change_no_bit(x_transposed, y_transposed, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("inner", [16, 128, 784, 2000])
 def test_errors_are_no_larger_than_of_products_that_are_added_one_by_one(inner, dtype):
-    x, y = normal((60, inner), dtype), normal((inner, 70), dtype, seed=1)
+    x, y = normal(60, inner, dtype=dtype), normal(inner, 70, dtype=dtype, seed=1)
     errors = precise(fast.matmul(x, y)[::11, ::11]) - precise(x[::11]) @ precise(y[:, ::11])
     assert math.sqrt(np.mean(errors**2)) <= rounding.of_dot(inner, dtype)
 
@@ -325,7 +317,7 @@ def test_random_shapes_and_strides(pair):
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_a_thread_with_a_small_stack_can_multiply(dtype: str) -> None:
-    x = np.random.default_rng(0).standard_normal((400, 400)).astype(dtype)
+    x = normal(400, 400, dtype=dtype)
     made: list[np.ndarray] = []
     former = threading.stack_size(256 << 10)
     try:

@@ -5,7 +5,6 @@ import ctypes
 import io
 import os
 import pickle
-import subprocess
 import sys
 import threading
 import tracemalloc
@@ -20,6 +19,7 @@ from numpy._core.multiarray import get_handler_name
 import adjoint as ad
 from adjoint.backends import cpu
 from adjoint.backends.cpu.jit import allocator, compiler, handler, memory, obstacle
+from tests.support.processes import printed
 
 if obstacle() is not None or not handler.supported():
     pytest.skip("there is no pool here", allow_module_level=True)
@@ -468,16 +468,7 @@ def test_arrays_of_many_threads(pool: memory.Pool) -> None:
 
 
 def run(script: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PREAMBLE + script],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=os.environ | environment,
-    )
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr
-    return done.stdout.strip()
+    return printed("-c", PREAMBLE + script, timeout=60, **environment).strip()
 
 
 PREAMBLE = """

@@ -19,10 +19,10 @@ from tests.kernels.cases import (
     LARGE,
     check_same,
     kernel_free,
-    normal,
     numbers,
     operands,
 )
+from tests.support.arrays import normal
 from tests.support.helpers import as_tuple, needs_kernels
 
 pytestmark = needs_kernels

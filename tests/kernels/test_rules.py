@@ -12,7 +12,8 @@ import adjoint as ad
 from adjoint._engine import lazy_gradients, serial
 from adjoint._engine.lazy_gradients import from_rule, from_sum
 from adjoint.backends.cpu.fast import maps
-from tests.kernels.cases import LARGE, check_same, normal
+from tests.kernels.cases import LARGE, check_same
+from tests.support.arrays import normal
 from tests.support.helpers import as_tuple, leaf, needs_kernels, unbroadcast, values
 from tests.support.samples import OPS, TABLE, Sample
 

@@ -32,6 +32,7 @@ from adjoint.data import (
     train_test_split,
 )
 from tests.support.helpers import default_device, leaf, values
+from tests.support.processes import python
 
 each_number = pytest.mark.parametrize("workers", [0, 1, 3])
 
@@ -539,16 +540,6 @@ def test_a_worker_stops_within_a_batch_that_nobody_waits_for() -> None:
     assert dataset.asked < 10_000
 
 
-def run(code: str, **options: Any) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        **options,
-    )
-
-
 PROGRAM = """
 import time, adjoint as ad
 class Slow(ad.data.Dataset):
@@ -562,7 +553,7 @@ next(each)
 
 
 def test_the_interpreter_ends_while_workers_are_busy() -> None:
-    out = run(PROGRAM.format(seconds=0.001) + "print('end')")
+    out = python("-c", PROGRAM.format(seconds=0.001) + "print('end')", timeout=60)
     assert (out.returncode, out.stdout, out.stderr) == (0, "end\n", "")
 
 
@@ -582,7 +573,7 @@ def test_an_interrupt_ends_waiting_and_the_workers() -> None:
         "        assert time.monotonic() < deadline\n"
         "    print('interrupted')\n"
     )
-    out = run(code)
+    out = python("-c", code, timeout=60)
     assert (out.stdout, out.stderr) == ("interrupted\n", "")
 
 

@@ -23,6 +23,7 @@ from adjoint._commands.arguments import UsageError, positive, whole_number
 from adjoint._commands.times import on_a_clock
 from adjoint._foundation.formatting import show_seconds
 from tests.support.paths import ROOT
+from tests.support.processes import python
 
 NAMES = [command.NAME for command in COMMANDS]
 
@@ -48,19 +49,6 @@ def run(capsys: pytest.CaptureFixture[str]):
         return Shown(code, shown.out, shown.err)
 
     return command
-
-
-def in_a_process(
-    *arguments: str, folder: Path | None = None, **environment: str
-) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "adjoint", *arguments],
-        env=os.environ | environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
 
 
 # What all commands share
@@ -134,7 +122,7 @@ def test_wrong_usage_that_a_command_finds_is_a_line(
 
 
 def test_an_error_is_one_line_without_a_traceback() -> None:
-    done = in_a_process("graph", "nothing.py:f")
+    done = python("-m", "adjoint", "graph", "nothing.py:f")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "adjoint graph: there is no file nothing.py\n"
 
@@ -193,9 +181,7 @@ runpy.run_module("adjoint", run_name="__main__")
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_while_commands_are_imported_is_a_line_too() -> None:
     """That takes half of the start. Before it Python runs no code of the command line."""
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, text=True, timeout=60
-    )
+    done = python("-c", INTERRUPTED_IMPORT, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "adjoint: interrupted\n")
 
 
@@ -556,7 +542,9 @@ def test_a_file_may_have_the_name_of_another_module(run, model: Path) -> None:
 
 
 def test_graph_works_in_a_process_of_its_own(model: Path) -> None:
-    done = in_a_process("graph", "graph_model:loss", "--shape", "4,3", folder=model.parent)
+    done = python(
+        "-m", "adjoint", "graph", "graph_model:loss", "--shape", "4,3", folder=model.parent
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("%net.weight : float32[2, 3] leaf")
 

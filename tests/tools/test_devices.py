@@ -19,6 +19,7 @@ from adjoint._foundation.config import Config
 from adjoint.backends.devices import DeviceInfo, devices
 from adjoint.backends.webgpu import adapters
 from tests.support import swiftshader as driver
+from tests.support.processes import python
 
 # Processes of their own, with another environment or other modules.
 
@@ -44,16 +45,10 @@ webgpu.gpu.run(double, [x, out], [5], 1)
 """
 
 
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+def run(*arguments: str, **environment: Any) -> subprocess.CompletedProcess:
     """Python with what is set here in the environment, and no word about where displays are."""
     others = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
-    return subprocess.run(
-        [sys.executable, "-W", "error", *arguments],
-        env=others | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return python(*arguments, inherited=others, **environment)
 
 
 def printed(*arguments: str, **environment: str) -> str:

@@ -3,7 +3,6 @@
 import importlib.util
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +15,7 @@ import pytest
 import adjoint as ad
 from tests.support.helpers import close, derivative, values
 from tests.support.paths import ROOT
+from tests.support.processes import python
 
 EXAMPLES = ROOT / "examples"
 POINTS = 90
@@ -23,8 +23,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def run(example: str, *options: str, folder: Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-W", "error", str(EXAMPLES / example), *options]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    return python(EXAMPLES / example, *options, folder=folder)
 
 
 def printed(example: str, *options: str, folder: Path) -> str:
@@ -213,8 +212,7 @@ def without(package: str, example: str, folder: Path) -> subprocess.CompletedPro
         "importlib.util.find_spec = lambda name: None if name == package else find(name); "
         "sys.argv = [path]; runpy.run_path(path, run_name='__main__')"
     )
-    command = [sys.executable, "-W", "error", "-c", code, package, str(EXAMPLES / example)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    return python("-c", code, package, EXAMPLES / example, folder=folder)
 
 
 def test_adjoints_half_of_the_weights_needs_no_pytorch(tmp_path: Path) -> None:

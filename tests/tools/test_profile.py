@@ -21,6 +21,7 @@ from adjoint._foundation.modes import GRAD, PROFILE, mode
 from adjoint._foundation.spans import Span
 from adjoint._profile.garbage import Collections
 from adjoint._profile.rows import Row, busy, placed, regions, rows
+from tests.support.arrays import normal
 from tests.support.helpers import leaf, needs_kernels, values
 
 OPS = ("forward", "backward", "recompute", "step", "wait")
@@ -42,10 +43,6 @@ def profiled(function: Callable, **options: Any) -> ad.profile:
 
 def calls(p: ad.profile) -> dict[tuple[str, str], int]:
     return {(row.name, row.kind): row.calls for row in p.rows if row.kind in OPS}
-
-
-def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
 
 
 # What is seen.

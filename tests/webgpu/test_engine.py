@@ -3,10 +3,7 @@ numbers. A training step reads nothing back."""
 
 import copy
 import itertools
-import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -19,6 +16,7 @@ from adjoint import backends
 from adjoint._foundation.dtypes import as_numpy
 from tests.support.changes import ALIASES, CHANGES
 from tests.support.helpers import in_threads
+from tests.support.processes import python
 
 pytestmark = pytest.mark.webgpu
 
@@ -1204,16 +1202,6 @@ def test_a_default_device_that_is_not_there_is_refused_and_changes_nothing() -> 
     assert ad.get_default_device() == before
 
 
-def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
 def test_the_environment_says_what_the_default_device_is() -> None:
     code = """
 import adjoint as ad
@@ -1221,9 +1209,9 @@ x = ad.tensor([1.0, 2.0], requires_grad=True)
 (x * x).sum().backward()
 print(ad.get_default_device(), x.device, x.grad.device, x.grad.tolist())
 """
-    done = in_a_process(code, ADJOINT_DEVICE="webgpu")
+    done = python("-c", code, ADJOINT_DEVICE="webgpu")
     assert (done.stdout, done.stderr) == ("webgpu webgpu webgpu [2.0, 4.0]\n", "")
-    done = in_a_process(code, ADJOINT_DEVICE="cuda")
+    done = python("-c", code, ADJOINT_DEVICE="cuda")
     assert done.returncode and "there is no device 'cuda'" in done.stderr
 
 

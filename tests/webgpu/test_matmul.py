@@ -12,6 +12,7 @@ import pytest
 from adjoint import backends
 from adjoint.backends.cpu import NUMPY
 from tests.support import swiftshader
+from tests.support.arrays import normal, whole_numbers
 
 pytestmark = pytest.mark.webgpu
 
@@ -26,15 +27,6 @@ def way(request, webgpu, monkeypatch):
     from adjoint.backends.webgpu import matmul
 
     monkeypatch.setattr(matmul, "is_software", lambda gpu: request.param == "software")
-
-
-def whole_numbers(shape, dtype=np.float32, seed=0):
-    """Small whole numbers: however products of them are summed, nothing is rounded."""
-    return np.random.default_rng(seed).integers(-8, 9, shape).astype(dtype)
-
-
-def normal(shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
 
 def on_device(webgpu, x):
@@ -195,8 +187,8 @@ def test_half_precision_is_rounded_once(webgpu):
     if np.dtype(np.float16) not in webgpu.gpu.dtypes:
         pytest.skip("the adapter has no float16")
     for rows, inner, columns in [(13, 7, 9), (36, 64, 40), (16, 3000, 12), (1, 700, 5)]:
-        x = (normal((rows, inner)) / 8).astype(np.float16)
-        y = normal((inner, columns)).astype(np.float16)
+        x = (normal(rows, inner) / 8).astype(np.float16)
+        y = normal(inner, columns).astype(np.float16)
         out = product(webgpu, x, y)
         exact = np.matmul(x.astype(np.float64), y.astype(np.float64))
         assert out.dtype == np.float16
@@ -285,7 +277,7 @@ def test_long_sums_are_accurate(webgpu, rows, inner, columns):
 
 def test_results_are_the_same_each_time(webgpu):
     for shape in (784, 64), (5000, 33), (9999, 1):
-        x, y = normal(shape), normal(shape, seed=1)
+        x, y = normal(*shape), normal(*shape, seed=1)
         first, second = product(webgpu, x.T, y), product(webgpu, x.T, y)
         np.testing.assert_array_equal(first, second)
 

@@ -1,7 +1,5 @@
 """The runtime of a GPU: what is recorded, reused and freed, and what happens when it fails."""
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -11,6 +9,7 @@ import pytest
 import adjoint as ad
 from adjoint import backends
 from tests.support import swiftshader
+from tests.support.processes import python
 
 pytestmark = pytest.mark.webgpu
 
@@ -231,11 +230,6 @@ def test_idle_memory_is_given_up_before_an_error(gpu, monkeypatch) -> None:
     assert x.sum().item() == 600_000
 
 
-def run(text: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", "-c", text]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
-
-
 LOST = """
 import numpy as np, adjoint as ad
 from adjoint import backends
@@ -256,7 +250,7 @@ assert (ad.ones(2) + 1).sum().item() == 4.0
 
 
 def test_a_lost_device_is_an_error_and_nothing_hangs() -> None:
-    process = run(LOST)
+    process = python("-c", LOST, timeout=120)
     assert process.returncode == 0, process.stderr
     answers = process.stdout.split()
     assert [answers[k] for k in (0, 2, 3)] == ["True"] * 3
@@ -280,7 +274,7 @@ print(x.sum().item())
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system can't fork")
 def test_a_forked_child_is_refused_and_its_parent_goes_on() -> None:
-    process = run(FORKED)
+    process = python("-c", FORKED, timeout=120)
     assert (process.returncode, process.stderr) == (0, "")
     assert process.stdout.split() == ["True", "8.0"]
 
@@ -309,12 +303,12 @@ x = ad.ones((), device="webgpu") + 1
 
 
 def test_what_is_asked_for_when_the_process_ends_is_refused_and_nothing_hangs() -> None:
-    process = run(AT_EXIT)
+    process = python("-c", AT_EXIT, timeout=120)
     assert (process.returncode, process.stdout.strip()) == (0, "refused")
 
 
 def test_a_process_ends_silently_while_the_gpu_still_works() -> None:
-    process = run(EXIT)
+    process = python("-c", EXIT, timeout=120)
     assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
 
 
@@ -383,7 +377,7 @@ print(interrupted > 5, np.allclose(chain(x).numpy(), chain(ad.ones(1000)).numpy(
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_a_device_can_be_used_after_interruptions() -> None:
-    process = run(INTERRUPTED)
+    process = python("-c", INTERRUPTED, timeout=120)
     assert process.stdout.split() == ["True", "True"], process.stderr
 
 
@@ -423,7 +417,7 @@ print(len({type(x.raw) for x in found}), sum(found[1:], found[0]).sum().item())
 
 
 def test_threads_that_open_a_device_at_once_get_one() -> None:
-    process = run(OPENED_BY_THREADS)
+    process = python("-c", OPENED_BY_THREADS, timeout=120)
     assert process.stdout.split() == ["1", "16.0"], process.stderr
 
 
@@ -495,5 +489,5 @@ def test_two_gpus_in_one_process_are_told_apart(swiftshader: dict[str, str]) -> 
     driver = swiftshader["VK_DRIVER_FILES"]
     hidden = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
     both = {k: v for k, v in swiftshader.items() if k not in hidden}
-    process = run(TWO, both | {"VK_ADD_DRIVER_FILES": driver})
+    process = python("-c", TWO, inherited=both, VK_ADD_DRIVER_FILES=driver)
     assert process.stdout.split() == ["True", "True", "True", "18.0", "webgpu:1"], process.stderr
