@@ -5,7 +5,6 @@ import math
 import mmap
 import os
 from collections.abc import Iterator
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -18,45 +17,13 @@ from adjoint.backends.cpu.jit import threads
 from adjoint.kernels.convolution import plans
 from adjoint.kernels.convolution.plans import Machine, Shape
 from tests.kernels import rounding
+from tests.support.convolutions import Case, case
 from tests.support.helpers import needs_kernels
 
 pytestmark = needs_kernels
 
 FUNCTIONS = ("conv", "conv_input", "conv_weight")
 MACHINES = {"avx512": Machine(64, 32), "avx2": Machine(32, 16), "neon": Machine(16, 32)}
-
-
-class Case(NamedTuple):
-    x: tuple[int, ...]
-    w: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[tuple[int, int], ...]
-    dilation: tuple[int, ...]
-    groups: int
-
-    @property
-    def geometry(self) -> dict:
-        return {
-            "stride": self.stride,
-            "padding": self.padding,
-            "dilation": self.dilation,
-            "groups": self.groups,
-        }
-
-    @property
-    def out(self) -> tuple[int, ...]:
-        size = windows.output_size(self.x, self.w[2:], self.stride, self.padding, self.dilation)
-        return (self.x[0], self.w[0], *size)
-
-
-def case(
-    x: tuple, w: tuple, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
-) -> Case:
-    def every(value) -> tuple:
-        return value if isinstance(value, tuple) else (value,) * (len(x) - 2)
-
-    pads = tuple(p if isinstance(p, tuple) else (p, p) for p in every(padding))
-    return Case(x, w, every(stride), pads, every(dilation), groups)
 
 
 CASES = {
@@ -359,7 +326,7 @@ def random_cases(draw) -> Case:
         tuple(column) for column in zip(*rows, strict=True)
     )
     x = (draw(st.integers(1, 3)), groups * inputs, *spatial)
-    return Case(x, (groups * outputs, inputs, *kernel), stride, padding, dilation, groups)
+    return case(x, (groups * outputs, inputs, *kernel), stride, padding, dilation, groups)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

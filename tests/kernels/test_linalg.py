@@ -13,6 +13,7 @@ from adjoint.backends.cpu.fast.equations import FAST
 from adjoint.backends.cpu.fast.matmul import add_product
 from adjoint.kernels.elimination import COLUMNS, MOST
 from tests.support.helpers import needs_kernels
+from tests.support.matrices import definite, random, regular, triangular
 
 pytestmark = needs_kernels
 
@@ -22,27 +23,6 @@ BATCHES = ((), (1,), (5,), (2, 3))
 DTYPES = ("f4", "f8")
 sizes = pytest.mark.parametrize("n", SIZES)
 dtypes = pytest.mark.parametrize("dtype", DTYPES)
-
-
-def random(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
-
-
-def regular(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Matrices whose pivots aren't all on the diagonal, of a small condition number."""
-    q, _ = np.linalg.qr(random(shape, "f8"))
-    return (q * np.linspace(1, 2, shape[-1])).astype(dtype)
-
-
-def definite(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    x = regular(shape, "f8")
-    x = x @ x.swapaxes(-1, -2)
-    return ((x + x.swapaxes(-1, -2)) / 2).astype(dtype)
-
-
-def triangular(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Both triangles with a small condition number, for diagonals of 1, too."""
-    return (random(shape, dtype) / (2 * shape[-1]) + np.eye(shape[-1], dtype=dtype)).astype(dtype)
 
 
 def close(found: np.ndarray, expected: np.ndarray, n: int) -> None:

@@ -326,11 +326,11 @@ def agreeing(x: np.ndarray, y: np.ndarray, tolerant: bool) -> np.ndarray:
         return np.asarray(x == y)
     scale = np.where(np.isfinite(y), np.abs(y), 0) if tolerant else np.zeros(y.shape)
     if x.dtype.kind == "f":
-        return close(x, y, scale)
-    return close(x.real, y.real, scale) & close(x.imag, y.imag, scale)
+        return is_close(x, y, scale)
+    return is_close(x.real, y.real, scale) & is_close(x.imag, y.imag, scale)
 
 
-def close(x: np.ndarray, y: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def is_close(x: np.ndarray, y: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Equal, or units of the scale apart; zeros and what isn't finite must be equal."""
     same = (x == y) & (np.signbit(x) == np.signbit(y)) | np.isnan(x) & np.isnan(y)
     info = np.finfo(y.dtype)

@@ -245,11 +245,6 @@ def exported(x: Any) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def torch() -> Any:
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture(scope="module")
 def jnp() -> Any:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     return pytest.importorskip("jax.numpy")

@@ -89,13 +89,6 @@ def test_gradients_of_two_orders_agree_with_finite_differences(record: Record) -
     ad.testing.check_grads(lambda *xs: record.call(ADJOINT, *xs), record.arrays, order=2)
 
 
-@pytest.fixture(scope="module")
-def torch() -> Any:
-    module = pytest.importorskip("torch")
-    module.set_num_threads(1)
-    return module
-
-
 @pytest.mark.parametrize(
     "record", [r for r in TABLE if r.torch], ids=lambda r: f"{r.name}-{r.case}"
 )

@@ -2,6 +2,7 @@
 numbers. A training step reads nothing back."""
 
 import copy
+import functools
 import itertools
 import pickle
 from collections.abc import Callable, Iterator
@@ -15,46 +16,20 @@ import adjoint.nn.functional as F
 from adjoint import backends
 from adjoint._foundation.dtypes import as_numpy
 from tests.support.changes import ALIASES, CHANGES
-from tests.support.helpers import in_threads
+from tests.support.helpers import default_device, in_threads, values
 from tests.support.processes import python
+from tests.webgpu import tensors
+from tests.webgpu.tensors import leaf, numbers, on
 
 pytestmark = pytest.mark.webgpu
 
 # Of the largest magnitude in the result. Both devices round every op, in another order where they
 # add: a few units in the last place of float32 (6e-8) for each op in a chain of up to about ten.
 TOLERANCE = 2e-6
+close = functools.partial(tensors.close, tolerance=TOLERANCE)
 
 Arrays = dict[str, np.ndarray]
 Tensors = dict[str, ad.Tensor]
-
-
-def numbers(*shape: int, seed: int = 0, low: float = 0.2, high: float = 1.5) -> np.ndarray:
-    return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
-
-
-def on(device: str, values: Any, dtype: Any = np.float32, **options: Any) -> ad.Tensor:
-    return ad.tensor(np.asarray(values, dtype), device=device, **options)
-
-
-def leaf(device: str, values: Any) -> ad.Tensor:
-    return on(device, values, requires_grad=True)
-
-
-def values(x: ad.Tensor | None) -> np.ndarray:
-    assert x is not None
-    return x.detach().numpy()
-
-
-def close(found: Any, expected: Any, tolerance: float = TOLERANCE) -> None:
-    """Equal but for a part of the largest magnitude; integers and truth values are equal."""
-    found, expected = np.asarray(found), np.asarray(expected)
-    assert found.shape == expected.shape
-    if expected.dtype.kind != "f":
-        np.testing.assert_array_equal(found, expected)
-        return
-    assert found.dtype == np.float32
-    scale = np.abs(expected).max(initial=0)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * scale)
 
 
 def alike(program: Callable[[str], Any], tolerance: float = TOLERANCE) -> None:
@@ -75,7 +50,7 @@ def compare(found: Any, expected: Any, tolerance: float) -> None:
         assert found.device == "webgpu"
         assert found.dtype.kind == expected.dtype.kind
         assert found.requires_grad == expected.requires_grad
-        close(values(found), values(expected), tolerance)
+        tensors.close(values(found), values(expected), tolerance)
     elif isinstance(expected, float):
         assert found == pytest.approx(expected, rel=tolerance)
     else:
@@ -84,10 +59,8 @@ def compare(found: Any, expected: Any, tolerance: float) -> None:
 
 @pytest.fixture
 def webgpu_by_default() -> Iterator[None]:
-    before = ad.get_default_device()
-    ad.set_default_device("webgpu")
-    yield
-    ad.set_default_device(before)
+    with default_device("webgpu"):
+        yield
 
 
 # Gradients
@@ -553,7 +526,7 @@ def test_what_was_taken_from_a_parameter_stays_as_it_was_in_an_update() -> None:
 def test_b1_the_gradient_of_a_sum_of_exponentials_reaches_x_and_callbacks_fire_on_x_only() -> None:
     x, fired = leaf("webgpu", [0.0, 1.0]), []
     ad.sum(ad.exp(2 * x)).backward(on_leaf_grad=lambda tensor, g: fired.append(tensor))
-    close(values(x.grad), [2.0, 14.7781121978613])
+    close(values(x.grad), np.array([2.0, 14.7781121978613], "f"))
     assert len(fired) == 1
     assert fired[0] is x
 
@@ -573,8 +546,8 @@ def test_b2_hessians_are_right_and_not_zero(f: Callable, hessian: np.ndarray) ->
     g = ad.gradients(f(x), create_graph=True)[x]
     for row, unit in zip(hessian, np.eye(2), strict=True):
         (found,) = ad.autograd.grad(g, x, on("webgpu", unit), retain_graph=True)
-        close(values(found), row)
-    close(values(ad.hessian(f)(x.detach())), hessian)
+        close(values(found), row.astype("f"))
+    close(values(ad.hessian(f)(x.detach())), hessian.astype("f"))
 
 
 @pytest.mark.parametrize(
@@ -796,7 +769,7 @@ def test_saved_values_do_not_change_with_the_tensors_they_came_from(
     np.testing.assert_array_equal(values(x.grad), expected)
     x.grad = None
     total.backward()
-    close(values(x.grad), np.exp(at))
+    close(values(x.grad), np.exp(at).astype("f"))
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -1274,7 +1247,7 @@ def test_random_numbers_are_the_cpus_bit_for_bit(draw: Callable) -> None:
 def test_random_numbers_are_the_cpus_but_for_rounding(draw: Callable) -> None:
     found, expected = drawn_twice(draw, "webgpu"), drawn_twice(draw, "cpu")
     for one, other in zip(found, expected, strict=True):
-        close(one.numpy(), other.numpy(), 1e-6)
+        close(one.numpy(), other.numpy(), tolerance=1e-6)
 
 
 def test_devices_take_turns_in_one_stream() -> None:

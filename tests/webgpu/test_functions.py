@@ -16,6 +16,7 @@ import adjoint as ad
 from tests.support import function_references, linalg_cases, neural_cases, swiftshader
 from tests.support.helpers import as_tuple, default_device
 from tests.support.records import ADJOINT, AT_KINKS, EXEMPT, TABLE
+from tests.webgpu.tensors import narrowed, near, weights
 
 pytestmark = pytest.mark.webgpu
 
@@ -29,20 +30,7 @@ RTOL, ATOL = 2e-5, 2e-6
 HALF = 3e-3  # the same, of float16
 
 Array = np.ndarray
-NARROW = {"f": np.float32, "i": np.int32, "u": np.uint32}
 INDICES = {np.dtype("i8"): np.dtype("i4"), np.dtype("u8"): np.dtype("u4")}  # there, and on the GPU
-
-
-def on(device: str, array: Any, half: bool = False) -> ad.Tensor:
-    array = np.asarray(array)
-    kind = array.dtype.kind
-    dtype = np.float16 if half and kind == "f" else NARROW.get(kind, array.dtype)
-    return ad.asarray(array.astype(dtype), device=device)
-
-
-def weights(x: ad.Tensor, number: int, half: bool = False) -> ad.Tensor:
-    """The gradient of an output, each element its own."""
-    return on(x.device, np.cos(np.arange(x.size) + number).reshape(x.shape), half)
 
 
 class Call(NamedTuple):
@@ -57,37 +45,26 @@ class Call(NamedTuple):
 def result(call: Call, device: str, half: bool = False) -> tuple[list[Array], list[Array | None]]:
     """The values of a call, and the gradients of its variables."""
     with default_device(device):
-        args = [on(device, array, half) for array in call.arrays]
+        args = [narrowed(device, array, half) for array in call.arrays]
         pairs = zip(args, call.variable, strict=True)
         leaves = [x.requires_grad_() for x, variable in pairs if variable]
         outs = as_tuple(call.function(*args))
         chosen = [out for out in outs if out.requires_grad]
-        seeds = [weights(out, k, half) for k, out in enumerate(chosen)]
+        seeds = [weights(out, k) for k, out in enumerate(chosen)]
         grads = ad.autograd.grad(chosen, leaves, seeds, allow_unused=True) if chosen else ()
         assert {x.device for x in (*outs, *grads) if x is not None} <= {device}
         return [x.detach().numpy() for x in outs], [None if g is None else g.numpy() for g in grads]
-
-
-def close(found: Array | None, expected: Array | None, rtol: float, atol: float) -> None:
-    """Of the same dtype and nearly equal, where they are floats. `atol` is of the largest."""
-    if found is None or expected is None:
-        assert found is expected
-        return
-    assert found.shape == expected.shape
-    assert found.dtype == INDICES.get(expected.dtype, expected.dtype)
-    if found.dtype.kind != "f":
-        np.testing.assert_array_equal(found, expected)
-        return
-    wide = expected.astype(np.float64)
-    scale = np.abs(wide[np.isfinite(wide)]).max(initial=1)
-    np.testing.assert_allclose(found.astype(np.float64), wide, rtol, atol * scale)
 
 
 def agree(call: Call, rtol: float = RTOL, atol: float = ATOL, half: bool = False) -> None:
     expected, found = (result(call, device, half) for device in ("cpu", "webgpu"))
     for ours, theirs in zip(found, expected, strict=True):
         for one, other in zip(ours, theirs, strict=True):
-            close(one, other, rtol, atol)
+            if one is None or other is None:
+                assert one is other
+                continue
+            assert one.dtype == INDICES.get(other.dtype, other.dtype)
+            near(one, other, rtol, atol)
 
 
 # The records of all functions that have gradients.
@@ -174,7 +151,7 @@ def test_float16_is_the_cpus_where_the_adapter_has_it(call: Call) -> None:
 def test_the_gradient_at_a_kink_is_the_documented_one(name: str) -> None:
     f, where, expected = AT_KINKS[name]
     with default_device("webgpu"):
-        x = on("webgpu", where).requires_grad_()
+        x = narrowed("webgpu", where).requires_grad_()
         (g,) = ad.autograd.grad(f(x).sum(), x)
     assert g is not None
     np.testing.assert_allclose(g.numpy(), expected, rtol=1e-6)
@@ -333,7 +310,7 @@ REFUSED: dict[str, tuple[Callable, str]] = {
 def test_what_needs_a_dtype_that_there_is_not_on_the_device_is_refused_by_name(name: str) -> None:
     call, words = REFUSED[name]
     with default_device("webgpu"):
-        x = on("webgpu", np.eye(3) + 1)
+        x = narrowed("webgpu", np.eye(3) + 1)
         with pytest.raises((ad.DTypeError, ad.DeviceError), match=words):
             call(x)
 
@@ -421,7 +398,7 @@ def right(found: Array, expected: Array, any_zero: bool) -> Array:
 
 def check_special_values(name: str, function: Callable, inputs: list[Array]) -> None:
     """A number below the smallest normal one may also be taken for 0 where it is an input."""
-    found = function(*(on("webgpu", x) for x in inputs)).numpy()
+    found = function(*(narrowed("webgpu", x) for x in inputs)).numpy()
     flushed = [np.where(np.abs(x) < TINY, np.copysign(np.float32(0), x), x) for x in inputs]
     expected = exact(name, function, inputs)
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
@@ -617,7 +594,7 @@ def test_rows_of_all_lengths_around_the_sizes_of_workgroups_are_whole(name: str,
         array = np.random.default_rng(length).uniform(-1, 3, (rows, length)).astype(np.float32)
         wide = array.astype(np.float64)
         for axis, x, y in ((1, array, wide), (0, array.T.copy(), wide.T)):
-            found = ours(on("webgpu", x), axis=axis).numpy()
+            found = ours(narrowed("webgpu", x), axis=axis).numpy()
             np.testing.assert_allclose(found, reference(y, axis=axis), rtol=3e-6, atol=1e-6)
 
 
@@ -727,7 +704,7 @@ def test_softmax_and_its_gradient_are_accurate_in_long_and_in_many_rows(
     total = np.log(np.exp(wide).sum(1, keepdims=True))
     axis = 0 if transposed else 1
     turned = (lambda a: a.T) if transposed else (lambda a: a)
-    x = on("webgpu", turned(scores).copy()).requires_grad_()
+    x = narrowed("webgpu", turned(scores).copy()).requires_grad_()
     found = ad.logsumexp(x, axis=axis, keepdims=True)
     np.testing.assert_allclose(turned(found.detach().numpy()), total, rtol=1e-6, atol=1e-6)
     found.sum().backward()
@@ -742,13 +719,13 @@ def test_products_neither_overflow_nor_lose_digits_on_their_way() -> None:
     """1e-4: a hundred thousand roundings in running products, as many up as down."""
     factors = np.random.default_rng(3).uniform(0.99, 1.01, 100_000).astype(np.float32)
     expected = np.cumprod(factors.astype(np.float64))
-    x = on("webgpu", factors)
+    x = narrowed("webgpu", factors)
     np.testing.assert_allclose(ad.cumulative_prod(x).numpy(), expected, rtol=1e-4)
     np.testing.assert_allclose(ad.prod(x).numpy(), expected[-1], rtol=1e-6)
     apart = np.resize([2.0**100, 2.0**-100], 1000)
-    assert ad.prod(on("webgpu", apart)).item() == 1
+    assert ad.prod(narrowed("webgpu", apart)).item() == 1
     np.testing.assert_array_equal(
-        ad.cumulative_prod(on("webgpu", apart)).numpy(), np.resize([2.0**100, 1.0], 1000)
+        ad.cumulative_prod(narrowed("webgpu", apart)).numpy(), np.resize([2.0**100, 1.0], 1000)
     )
 
 

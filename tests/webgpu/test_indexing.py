@@ -9,18 +9,18 @@ import math
 import numpy as np
 import pytest
 
-from adjoint import backends
 from adjoint.backends.cpu import NUMPY
+from tests.webgpu.calls import laid_out, same
 
 pytestmark = pytest.mark.webgpu
 
-LAYOUTS = ("plain", "transposed", "sliced", "backwards")
+LAYOUTS = (
+    "plain",
+    "transposed",
+    pytest.param("sliced at both ends", id="sliced"),
+    "backwards",
+)
 ALL = slice(None)
-
-
-@pytest.fixture(scope="module")
-def device():
-    return backends.backend("webgpu")
 
 
 @pytest.fixture
@@ -29,51 +29,16 @@ def rng():
 
 
 @pytest.fixture(autouse=True)
-def in_range(device):
+def in_range(webgpu):
     """Nothing is left for the next test to be blamed for."""
     yield
-    check(device)
+    check(webgpu)
 
 
-def check(device) -> None:
+def check(webgpu) -> None:
     """Look at what programs have found wrong, if they may have found anything."""
-    if device.gpu.status.is_due:
-        device.gpu.read(device.gpu.status.array)
-
-
-def on(device, x: np.ndarray, layout: str = "plain"):
-    """x on the device, in memory as a layout has it."""
-    if layout == "transposed":
-        base = device.from_numpy(x.T.copy())
-        return base.view(x.shape, base.strides[::-1])
-    if layout == "sliced":
-        ends = tuple(k in (0, x.ndim - 1) for k in range(x.ndim))
-        wide = np.full(
-            [2 * n + 3 if end else n for n, end in zip(x.shape, ends, strict=True)], 77, x.dtype
-        )
-        wide[
-            tuple(
-                slice(1, 2 * n + 1, 2) if end else ALL for n, end in zip(x.shape, ends, strict=True)
-            )
-        ] = x
-        base = device.from_numpy(wide)
-        strides = tuple(2 * s if end else s for s, end in zip(base.strides, ends, strict=True))
-        return base.view(
-            x.shape, strides, sum(s for s, end in zip(base.strides, ends, strict=True) if end)
-        )
-    if layout == "backwards":
-        base = device.from_numpy(np.flip(x).copy())
-        return base.view(x.shape, tuple(-s for s in base.strides), max(x.size - 1, 0))
-    return device.from_numpy(x)
-
-
-def same(device, name: str, *arrays: np.ndarray, layout: str = "plain", **attrs) -> None:
-    """The device's result is NumPy's, and int32 where that is int64."""
-    found = device.KERNELS[name](*(on(device, x, layout) for x in arrays), **attrs)
-    wanted = NUMPY[name](*arrays, **attrs)
-    dtype = np.dtype("i4") if wanted.dtype == np.int64 else wanted.dtype
-    assert (found.shape, found.dtype) == (wanted.shape, dtype)
-    np.testing.assert_array_equal(device.to_numpy(found), wanted)
+    if webgpu.gpu.status.is_due:
+        webgpu.gpu.read(webgpu.gpu.status.array)
 
 
 def whole(rng, shape, dtype="f4") -> np.ndarray:
@@ -110,81 +75,84 @@ INDICES = [
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("shape", "spec", "arrays"), INDICES)
-def test_index(device, rng, shape, spec, arrays, layout) -> None:
+def test_index(webgpu, rng, shape, spec, arrays, layout) -> None:
     indices = [places(rng, length, own) for own, length in arrays]
-    same(device, "index", whole(rng, shape), *indices, spec=spec, layout=layout)
+    same(webgpu, "index", whole(rng, shape), *indices, spec=spec, layout=layout)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("shape", "spec", "arrays"), INDICES)
-def test_scatter(device, rng, shape, spec, arrays, layout) -> None:
+def test_scatter(webgpu, rng, shape, spec, arrays, layout) -> None:
     indices = [places(rng, length, own) for own, length in arrays]
     x = whole(rng, NUMPY["index"](np.zeros(shape), *indices, spec=spec).shape)
-    same(device, "scatter", x, *indices, spec=spec, shape=shape, layout=layout)
+    same(webgpu, "scatter", x, *indices, spec=spec, shape=shape, layout=layout)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("shape", "spec", "arrays"), INDICES)
-def test_assign(device, rng, shape, spec, arrays, layout) -> None:
+def test_assign(webgpu, rng, shape, spec, arrays, layout) -> None:
     """Of duplicates the last stays."""
     indices = [places(rng, length, own) for own, length in arrays]
     x = whole(rng, shape)
     v = whole(rng, NUMPY["index"](x, *indices, spec=spec).shape)
-    same(device, "assign", x, v, *indices, spec=spec, layout=layout)
+    same(webgpu, "assign", x, v, *indices, spec=spec, layout=layout)
 
 
-def test_the_last_of_many_that_are_written_at_once_stays(device, rng) -> None:
+def test_the_last_of_many_that_are_written_at_once_stays(webgpu, rng) -> None:
     """Drivers in software write one after the other anyway: this is for a real GPU."""
     v = np.arange(300_000, dtype="i4")
     for _ in range(3):
-        same(device, "assign", np.zeros(3, "i4"), v, places(rng, 3, v.size), spec=("array",))
+        same(webgpu, "assign", np.zeros(3, "i4"), v, places(rng, 3, v.size), spec=("array",))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i4", "u4", "?", "f2"])
-def test_every_dtype_can_be_indexed(device, rng, dtype) -> None:
-    if np.dtype(dtype) not in device.gpu.dtypes:
+def test_every_dtype_can_be_indexed(webgpu, rng, dtype) -> None:
+    if np.dtype(dtype) not in webgpu.gpu.dtypes:
         pytest.skip(f"the adapter has no {dtype}")
     x, v = whole(rng, (9, 5), dtype), whole(rng, (70, 5), dtype)
     at, along = places(rng, 9, 70), places(rng, 9, (70, 5))
-    same(device, "index", x, at, spec=("array",))
-    same(device, "assign", x, v, at, spec=("array",))
-    same(device, "scatter", v, at, spec=("array",), shape=(9, 5))
-    same(device, "take_along_axis", x, along, axis=0)
-    same(device, "scatter_along_axis", v, along, axis=0, shape=(9, 5))
-    same(device, "scatter_along_axis", v[:20], along[:20], axis=0, shape=(9, 5))
-    same(device, "nonzero", x)
-    same(device, "concat", x, v, axis=0)
-    same(device, "pad", x, pad_width=((1, 0), (2, 3)), value=3)
-    same(device, "place", x, index=(slice(None, None, -2),), shape=(17, 5))
+    same(webgpu, "index", x, at, spec=("array",))
+    same(webgpu, "assign", x, v, at, spec=("array",))
+    same(webgpu, "scatter", v, at, spec=("array",), shape=(9, 5))
+    same(webgpu, "take_along_axis", x, along, axis=0)
+    same(webgpu, "scatter_along_axis", v, along, axis=0, shape=(9, 5))
+    same(webgpu, "scatter_along_axis", v[:20], along[:20], axis=0, shape=(9, 5))
+    same(webgpu, "nonzero", x)
+    same(webgpu, "concat", x, v, axis=0)
+    same(webgpu, "pad", x, pad_width=((1, 0), (2, 3)), value=3)
+    same(webgpu, "place", x, index=(slice(None, None, -2),), shape=(17, 5))
 
 
-def test_bits_are_kept(device) -> None:
+def test_bits_are_kept(webgpu) -> None:
     """NaNs with a payload, -0 and denormal numbers are moved as they are."""
     x = np.array([0x7FC12345, 0x80000000, 0x00000001, 0xFF800000], "u4").view("f4")
-    at = device.from_numpy(np.array([3, 2, 1, 0], "i4"))
-    kernels, given = device.KERNELS, device.from_numpy(x)
+    at = webgpu.from_numpy(np.array([3, 2, 1, 0], "i4"))
+    kernels, given = webgpu.KERNELS, webgpu.from_numpy(x)
     for found in (
         kernels["index"](given, at, spec=("array",)),
         kernels["take_along_axis"](given, at, axis=0),
         kernels["assign"](given, kernels["index"](given, at, spec=("array",)), spec=(ALL,)),
     ):
-        assert device.to_numpy(found).view("u4").tolist() == x.view("u4")[::-1].tolist()
+        assert webgpu.to_numpy(found).view("u4").tolist() == x.view("u4")[::-1].tolist()
     padded = kernels["pad"](given, pad_width=((1, 0),), value=math.nan)
-    assert device.to_numpy(padded).view("u4")[1:].tolist() == x.view("u4").tolist()
+    assert webgpu.to_numpy(padded).view("u4")[1:].tolist() == x.view("u4").tolist()
 
 
-def test_arrays_of_one_number(device, rng) -> None:
+def test_arrays_of_one_number(webgpu, rng) -> None:
     """They have no memory until a program needs it."""
 
     def number(shape, dtype, value):
-        return device.Array(shape, np.dtype(dtype), None, number=value)
+        return webgpu.Array(shape, np.dtype(dtype), None, number=value)
 
     at = places(rng, 4, (6,))
-    kernels, given = device.KERNELS, on(device, at)
+    kernels, given = webgpu.KERNELS, laid_out(webgpu, at)
     threes = np.full((6, 2), 3, "f4")
     for found, wanted in (
         (kernels["index"](number((4, 2), "f4", 3.0), given, spec=("array",)), threes),
-        (kernels["index"](on(device, threes), number((5,), "i4", -1), spec=("array",)), threes[:5]),
+        (
+            kernels["index"](laid_out(webgpu, threes), number((5,), "i4", -1), spec=("array",)),
+            threes[:5],
+        ),
         (
             kernels["scatter"](number((6, 2), "f4", 3.0), given, spec=("array",), shape=(4, 2)),
             NUMPY["scatter"](threes, at, spec=("array",), shape=(4, 2)),
@@ -195,7 +163,10 @@ def test_arrays_of_one_number(device, rng) -> None:
             ),
             NUMPY["assign"](np.ones((4, 2), "f4"), threes, at, spec=("array",)),
         ),
-        (kernels["concat"](number((1, 2), "f4", 3.0), on(device, threes[1:]), axis=0), threes),
+        (
+            kernels["concat"](number((1, 2), "f4", 3.0), laid_out(webgpu, threes[1:]), axis=0),
+            threes,
+        ),
         (kernels["pad"](number((4, 2), "f4", 3.0), pad_width=((2, 0), (0, 0)), value=3), threes),
         (
             kernels["place"](number((2,), "f4", 3.0), index=(1,), shape=(3, 2)),
@@ -203,13 +174,13 @@ def test_arrays_of_one_number(device, rng) -> None:
         ),
         (kernels["nonzero"](number((2, 2), "?", True)), np.array([[0, 0, 1, 1], [0, 1, 0, 1]])),
     ):
-        np.testing.assert_array_equal(device.to_numpy(found), wanted)
+        np.testing.assert_array_equal(webgpu.to_numpy(found), wanted)
 
 
-def test_unsigned_indices(device, rng) -> None:
+def test_unsigned_indices(webgpu, rng) -> None:
     x, at = whole(rng, (9, 5)), rng.integers(0, 9, 7).astype("u4")
-    same(device, "index", x, at, spec=("array",))
-    same(device, "scatter", whole(rng, (7, 5)), at, spec=("array",), shape=(9, 5))
+    same(webgpu, "index", x, at, spec=("array",))
+    same(webgpu, "scatter", whole(rng, (7, 5)), at, spec=("array",), shape=(9, 5))
 
 
 ALONG = [((5, 7), 3, 1), ((5, 7), 100, 1), ((5, 7), 100, 0), ((3, 40, 5), 1500, 1), ((6,), 90, 0)]
@@ -217,45 +188,45 @@ ALONG = [((5, 7), 3, 1), ((5, 7), 100, 1), ((5, 7), 100, 0), ((3, 40, 5), 1500, 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("shape", "count", "axis"), [*ALONG, ((5, 0), 0, 1), ((0, 3), 4, 1)])
-def test_along_an_axis(device, rng, shape, count, axis, layout) -> None:
+def test_along_an_axis(webgpu, rng, shape, count, axis, layout) -> None:
     """With few indices along the axis, and with many, which takes another way."""
     own = (*shape[:axis], count, *shape[axis + 1 :])
     at = places(rng, shape[axis], own)
-    same(device, "take_along_axis", whole(rng, shape), at, axis=axis, layout=layout)
-    same(device, "scatter_along_axis", whole(rng, own), at, axis=axis, shape=shape, layout=layout)
+    same(webgpu, "take_along_axis", whole(rng, shape), at, axis=axis, layout=layout)
+    same(webgpu, "scatter_along_axis", whole(rng, own), at, axis=axis, shape=shape, layout=layout)
 
 
 @pytest.mark.parametrize("count", [3, 80])
-def test_an_index_that_is_shorter_in_other_axes(device, rng, count) -> None:
+def test_an_index_that_is_shorter_in_other_axes(webgpu, rng, count) -> None:
     at = places(rng, 7, (2, count))
-    same(device, "take_along_axis", whole(rng, (5, 7)), at, axis=1)
-    same(device, "scatter_along_axis", whole(rng, (2, count)), at, axis=1, shape=(5, 7))
+    same(webgpu, "take_along_axis", whole(rng, (5, 7)), at, axis=1)
+    same(webgpu, "scatter_along_axis", whole(rng, (2, count)), at, axis=1, shape=(5, 7))
 
 
 @pytest.mark.parametrize(("count", "bins", "inner"), [(31, 3, 5), (5000, 1, 1), (5000, 7, 3)])
-def test_sums_are_right_and_always_the_same(device, rng, count, bins, inner) -> None:
+def test_sums_are_right_and_always_the_same(webgpu, rng, count, bins, inner) -> None:
     """All terms are positive: an error of a few roundings, as chunks of 32 are added."""
     x = rng.random((count, inner)).astype("f4")
     at = rng.integers(0, bins, count).astype("i4")
-    given = on(device, x), on(device, at)
+    given = laid_out(webgpu, x), laid_out(webgpu, at)
     wanted = NUMPY["scatter"](x.astype("f8"), at, spec=("array",), shape=(bins, inner))
     attrs = {"spec": ("array",), "shape": (bins, inner)}
-    found = [device.to_numpy(device.KERNELS["scatter"](*given, **attrs)) for _ in range(2)]
+    found = [webgpu.to_numpy(webgpu.KERNELS["scatter"](*given, **attrs)) for _ in range(2)]
     np.testing.assert_allclose(found[0], wanted, rtol=1e-6)
     assert found[0].tobytes() == found[1].tobytes()
 
 
-def test_terms_are_added_in_the_order_of_their_positions(device, rng) -> None:
+def test_terms_are_added_in_the_order_of_their_positions(webgpu, rng) -> None:
     """Few of them make one chunk, whose sum is the one that is made one after the other."""
     x = (rng.standard_normal(32) * 10.0 ** rng.integers(-4, 8, 32)).astype("f4")
     at = rng.integers(0, 3, 32).astype("i4")
-    same(device, "scatter", x, at, spec=("array",), shape=(3,))
-    same(device, "scatter_along_axis", x, at, axis=0, shape=(3,))
+    same(webgpu, "scatter", x, at, spec=("array",), shape=(3,))
+    same(webgpu, "scatter_along_axis", x, at, axis=0, shape=(3,))
 
 
-def test_the_gradient_of_an_embedding(device, rng) -> None:
+def test_the_gradient_of_an_embedding(webgpu, rng) -> None:
     at = (rng.zipf(1.3, (4, 300)) % 700).astype("i4")
-    same(device, "scatter", whole(rng, (4, 300, 33)), at, spec=("array",), shape=(700, 33))
+    same(webgpu, "scatter", whole(rng, (4, 300, 33)), at, spec=("array",), shape=(700, 33))
 
 
 # What goes on after an index that is out of range, and says so when data is read
@@ -275,40 +246,40 @@ OUT_OF_RANGE = {
 @pytest.mark.parametrize(("dtype", "bad"), [("i4", 90), ("i4", -91), ("u4", 2**32 - 1)])
 @pytest.mark.parametrize("call", OUT_OF_RANGE)
 @pytest.mark.parametrize("count", [9, 90])
-def test_an_index_out_of_range_raises_when_data_is_read(device, call, dtype, bad, count) -> None:
+def test_an_index_out_of_range_raises_when_data_is_read(webgpu, call, dtype, bad, count) -> None:
     at = np.arange(count).astype(dtype)
     at[count // 2] = bad
     out = OUT_OF_RANGE[call](
-        device.KERNELS,
-        lambda *shape: device.from_numpy(np.ones(shape, "f4")),
-        device.from_numpy(at),
+        webgpu.KERNELS,
+        lambda *shape: webgpu.from_numpy(np.ones(shape, "f4")),
+        webgpu.from_numpy(at),
     )
     with pytest.raises(IndexError, match=f"out of range: {bad} for an axis of length 90"):
-        device.to_numpy(out)
-        check(device)
-    device.to_numpy(out)  # it has been said
-    check(device)
+        webgpu.to_numpy(out)
+        check(webgpu)
+    webgpu.to_numpy(out)  # it has been said
+    check(webgpu)
 
 
-def test_the_status_is_read_only_after_a_program_that_may_have_set_it(device, rng) -> None:
-    x = on(device, whole(rng, (5,)))
-    reads = device.gpu.counts["reads"]
-    check(device)
-    assert device.gpu.counts["reads"] == reads
-    device.KERNELS["index"](x, on(device, places(rng, 5, 3)), spec=("array",))
-    check(device)
-    check(device)
-    assert device.gpu.counts["reads"] == reads + 1
+def test_the_status_is_read_only_after_a_program_that_may_have_set_it(webgpu, rng) -> None:
+    x = laid_out(webgpu, whole(rng, (5,)))
+    reads = webgpu.gpu.counts["reads"]
+    check(webgpu)
+    assert webgpu.gpu.counts["reads"] == reads
+    webgpu.KERNELS["index"](x, laid_out(webgpu, places(rng, 5, 3)), spec=("array",))
+    check(webgpu)
+    check(webgpu)
+    assert webgpu.gpu.counts["reads"] == reads + 1
 
 
-def test_what_is_known_to_be_out_of_range_raises_at_once(device) -> None:
-    empty, at = on(device, np.zeros((0, 3), "f4")), on(device, np.zeros(2, "i4"))
+def test_what_is_known_to_be_out_of_range_raises_at_once(webgpu) -> None:
+    empty, at = laid_out(webgpu, np.zeros((0, 3), "f4")), laid_out(webgpu, np.zeros(2, "i4"))
     with pytest.raises(IndexError, match="axis 0 with size 0"):
-        device.KERNELS["index"](empty, at, spec=("array",))
+        webgpu.KERNELS["index"](empty, at, spec=("array",))
     with pytest.raises(IndexError, match="index 3 is out of bounds for axis 1 with size 3"):
-        device.KERNELS["index"](on(device, np.zeros((2, 3), "f4")), at, spec=("array", 3))
+        webgpu.KERNELS["index"](laid_out(webgpu, np.zeros((2, 3), "f4")), at, spec=("array", 3))
     with pytest.raises(IndexError, match="axis 0 with size 0"):
-        device.KERNELS["take_along_axis"](on(device, np.zeros(0, "f4")), at, axis=0)
+        webgpu.KERNELS["take_along_axis"](laid_out(webgpu, np.zeros(0, "f4")), at, axis=0)
 
 
 # What isn't zero, and joining
@@ -316,17 +287,17 @@ def test_what_is_known_to_be_out_of_range_raises_at_once(device) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(7,), (5, 7, 3), (40, 60), (1, 1), (0,), (3, 0), (2,) * 9])
-def test_nonzero(device, rng, shape, layout) -> None:
-    same(device, "nonzero", whole(rng, shape, "?"), layout=layout)
+def test_nonzero(webgpu, rng, shape, layout) -> None:
+    same(webgpu, "nonzero", whole(rng, shape, "?"), layout=layout)
 
 
 @pytest.mark.parametrize("value", [0, 1])
-def test_nonzero_of_all_or_nothing(device, value) -> None:
-    same(device, "nonzero", np.full((30, 11), value, "?"))
+def test_nonzero_of_all_or_nothing(webgpu, value) -> None:
+    same(webgpu, "nonzero", np.full((30, 11), value, "?"))
 
 
-def test_nonzero_of_special_floats(device) -> None:
-    same(device, "nonzero", np.array([0.0, -0.0, math.nan, math.inf, 1e-45, -1e-40], "f4"))
+def test_nonzero_of_special_floats(webgpu) -> None:
+    same(webgpu, "nonzero", np.array([0.0, -0.0, math.nan, math.inf, 1e-45, -1e-40], "f4"))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -342,8 +313,8 @@ def test_nonzero_of_special_floats(device) -> None:
         ([(1, 2, 1, 3, 2, 2, 1, 3), (1, 2, 1, 3, 5, 2, 1, 3)], 4),
     ],
 )
-def test_concat(device, rng, shapes, axis, layout) -> None:
-    same(device, "concat", *(whole(rng, shape) for shape in shapes), axis=axis, layout=layout)
+def test_concat(webgpu, rng, shapes, axis, layout) -> None:
+    same(webgpu, "concat", *(whole(rng, shape) for shape in shapes), axis=axis, layout=layout)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -360,8 +331,8 @@ def test_concat(device, rng, shapes, axis, layout) -> None:
         ((2,) * 9, ((0, 1),) * 9),
     ],
 )
-def test_pad(device, rng, shape, pad_width, layout) -> None:
-    same(device, "pad", whole(rng, shape), pad_width=pad_width, value=-2.5, layout=layout)
+def test_pad(webgpu, rng, shape, pad_width, layout) -> None:
+    same(webgpu, "pad", whole(rng, shape), pad_width=pad_width, value=-2.5, layout=layout)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -380,15 +351,15 @@ def test_pad(device, rng, shape, pad_width, layout) -> None:
         ((400, 3), (slice(7, 390, 5), 1)),
     ],
 )
-def test_place(device, rng, shape, index, layout) -> None:
+def test_place(webgpu, rng, shape, index, layout) -> None:
     x = whole(rng, np.zeros(shape)[index].shape)
-    same(device, "place", x, index=index, shape=shape, layout=layout)
+    same(webgpu, "place", x, index=index, shape=shape, layout=layout)
 
 
-def test_without_index_arrays(device, rng) -> None:
+def test_without_index_arrays(webgpu, rng) -> None:
     """Basic indices alone: a view, its adjoint, and an assignment that broadcasts."""
     x, spec = whole(rng, (5, 7, 3)), (slice(None, None, -2), 3)
-    same(device, "index", x, spec=spec)
-    same(device, "scatter", whole(rng, (3, 3)), spec=spec, shape=(5, 7, 3))
-    same(device, "assign", x, whole(rng, (3, 1)), spec=spec)
-    same(device, "assign", x, whole(rng, (1,)), places(rng, 5, 4), spec=("array",))
+    same(webgpu, "index", x, spec=spec)
+    same(webgpu, "scatter", whole(rng, (3, 3)), spec=spec, shape=(5, 7, 3))
+    same(webgpu, "assign", x, whole(rng, (3, 1)), spec=spec)
+    same(webgpu, "assign", x, whole(rng, (1,)), places(rng, 5, 4), spec=("array",))

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint import backends
 from adjoint.backends.cpu import NUMPY
 from adjoint.backends.webgpu.elimination import BLOCK, SHORT
 from adjoint.backends.webgpu.teams import TINY
+from tests.support.matrices import definite, random, regular, triangular
 
 pytestmark = pytest.mark.webgpu
 
@@ -28,32 +28,6 @@ RIGHT_SIDES = (1, 3, 70)
 cases = pytest.mark.parametrize(("n", "batch"), CASES, ids=str)
 
 
-@pytest.fixture(scope="module")
-def gpu():
-    return backends.backend("webgpu")
-
-
-def random(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def regular(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """Matrices whose pivots aren't all on the diagonal, with singular values from 1 to 2."""
-    q, _ = np.linalg.qr(random(shape, seed).astype(np.float64))
-    return (q * np.linspace(1, 2, shape[-1])).astype(np.float32)
-
-
-def definite(shape: tuple[int, ...]) -> np.ndarray:
-    x = regular(shape).astype(np.float64)
-    return (x @ x.swapaxes(-1, -2)).astype(np.float32)
-
-
-def triangular(shape: tuple[int, ...]) -> np.ndarray:
-    """Both triangles with a small condition number, for diagonals of 1, too."""
-    n = shape[-1]
-    return random(shape) / np.float32(2 * n + 1) + np.eye(n, dtype=np.float32)
-
-
 def of_rank(rank: int, shape: tuple[int, ...]) -> np.ndarray:
     """Matrices of integers, so that nothing is rounded."""
     rng = np.random.default_rng(rank)
@@ -62,15 +36,15 @@ def of_rank(rank: int, shape: tuple[int, ...]) -> np.ndarray:
     return (left @ right).astype(np.float32)
 
 
-def layouts(gpu: Any, x: np.ndarray) -> Iterator:
+def layouts(webgpu: Any, x: np.ndarray) -> Iterator:
     """The same matrices by rows, by columns, and with gaps between the elements."""
-    yield gpu.from_numpy(x)
+    yield webgpu.from_numpy(x)
     rows, columns = x.shape[-2:]
-    across = gpu.from_numpy(np.ascontiguousarray(x.swapaxes(-1, -2)))
+    across = webgpu.from_numpy(np.ascontiguousarray(x.swapaxes(-1, -2)))
     yield across.view(x.shape, (*across.strides[:-2], 1, max(rows, 1)))
     wide = np.full((*x.shape[:-1], 2 * columns + 1), np.nan, np.float32)
     wide[..., 1::2] = x
-    gaps = gpu.from_numpy(wide)
+    gaps = webgpu.from_numpy(wide)
     yield gaps.view(x.shape, (*gaps.strides[:-1], 2), 1)
 
 
@@ -90,28 +64,28 @@ def wide(*arrays: np.ndarray) -> list[np.ndarray]:
 @pytest.mark.parametrize(
     "shape", [(0, 0), (1, 1), (5, 17), (33, 4), (2, 0, 3), (2, 3, 9, 7)], ids=str
 )
-def test_triangle(gpu, shape: tuple, dtype: str) -> None:
+def test_triangle(webgpu, shape: tuple, dtype: str) -> None:
     x = (random(shape) * 9).astype(dtype)
     for k in (-40, -2, -1, 0, 1, 40):
         for upper in (False, True):
-            out = gpu.KERNELS["triangle"](gpu.from_numpy(x), k=k, upper=upper)
+            out = webgpu.KERNELS["triangle"](webgpu.from_numpy(x), k=k, upper=upper)
             assert out.dtype == x.dtype
             expected = NUMPY["triangle"](x, k=k, upper=upper)
-            np.testing.assert_array_equal(gpu.to_numpy(out), expected)
+            np.testing.assert_array_equal(webgpu.to_numpy(out), expected)
 
 
 @pytest.mark.parametrize("name", ["mirrored", "symmetrized"])
 @cases
-def test_mirror_images(gpu, name: str, n: int, batch: tuple) -> None:
+def test_mirror_images(webgpu, name: str, n: int, batch: tuple) -> None:
     x = random((*batch, n, n))
-    for same in layouts(gpu, x):
-        np.testing.assert_array_equal(gpu.to_numpy(gpu.KERNELS[name](same)), NUMPY[name](x))
+    for same in layouts(webgpu, x):
+        np.testing.assert_array_equal(webgpu.to_numpy(webgpu.KERNELS[name](same)), NUMPY[name](x))
 
 
-def test_nans_beyond_a_triangle_are_gone(gpu) -> None:
+def test_nans_beyond_a_triangle_are_gone(webgpu) -> None:
     x = np.full((3, 3), np.nan, np.float32)
     x[np.tril_indices(3)] = 1
-    out = gpu.to_numpy(gpu.KERNELS["triangle"](gpu.from_numpy(x), k=0, upper=False))
+    out = webgpu.to_numpy(webgpu.KERNELS["triangle"](webgpu.from_numpy(x), k=0, upper=False))
     np.testing.assert_array_equal(out, np.tri(3, dtype=np.float32))
 
 
@@ -119,20 +93,20 @@ def test_nans_beyond_a_triangle_are_gone(gpu) -> None:
 
 
 @cases
-def test_cholesky(gpu, n: int, batch: tuple) -> None:
+def test_cholesky(webgpu, n: int, batch: tuple) -> None:
     x = definite((*batch, n, n))
-    for same in layouts(gpu, x):
-        out = gpu.to_numpy(gpu.KERNELS["cholesky"](same))
+    for same in layouts(webgpu, x):
+        out = webgpu.to_numpy(webgpu.KERNELS["cholesky"](same))
         close(out, np.linalg.cholesky(*wide(x)), 4 * (n + 2) * EPS)
         assert not np.triu(out, 1).any()
 
 
 @cases
-def test_cholesky_gradient(gpu, n: int, batch: tuple) -> None:
-    dout, out = random((*batch, n, n), 1), np.linalg.cholesky(definite((*batch, n, n)))
+def test_cholesky_gradient(webgpu, n: int, batch: tuple) -> None:
+    dout, out = random((*batch, n, n), seed=1), np.linalg.cholesky(definite((*batch, n, n)))
     expected = NUMPY["cholesky_gradient"](*wide(dout, out))
-    for g, same in zip(layouts(gpu, dout), layouts(gpu, out), strict=True):
-        result = gpu.to_numpy(gpu.KERNELS["cholesky_gradient"](g, same))
+    for g, same in zip(layouts(webgpu, dout), layouts(webgpu, out), strict=True):
+        result = webgpu.to_numpy(webgpu.KERNELS["cholesky_gradient"](g, same))
         close(result, expected, 8 * (n + 2) * EPS)
         np.testing.assert_array_equal(result, result.swapaxes(-1, -2))
 
@@ -145,10 +119,10 @@ def exchanged(x: np.ndarray, pivots: np.ndarray) -> np.ndarray:
 
 
 @cases
-def test_lu(gpu, n: int, batch: tuple) -> None:
+def test_lu(webgpu, n: int, batch: tuple) -> None:
     x = random((*batch, n, n))
-    for same in layouts(gpu, x):
-        factors, pivots = map(gpu.to_numpy, gpu.KERNELS["lu"](same))
+    for same in layouts(webgpu, x):
+        factors, pivots = map(webgpu.to_numpy, webgpu.KERNELS["lu"](same))
         assert pivots.dtype == np.int32 and pivots.shape == x.shape[:-1]
         for index in np.ndindex(*batch):
             (own,) = wide(factors[index])
@@ -160,10 +134,10 @@ def test_lu(gpu, n: int, batch: tuple) -> None:
 
 
 @pytest.mark.parametrize("n", [3, TINY + 2, SHORT - 6, SHORT + BLOCK + 5])
-def test_pivots_are_the_first_of_the_largest(gpu, n: int) -> None:
+def test_pivots_are_the_first_of_the_largest(webgpu, n: int) -> None:
     """Of Hadamard's and other matrices of ones, nothing is rounded at first, and there are ties."""
     x = np.where(np.random.default_rng(n).random((n, n)) < 0.5, -1, 1).astype(np.float32)
-    _, pivots = map(gpu.to_numpy, gpu.KERNELS["lu"](gpu.from_numpy(x)))
+    _, pivots = map(webgpu.to_numpy, webgpu.KERNELS["lu"](webgpu.from_numpy(x)))
     rest = x.astype(np.float64)
     for k in range(3):
         pivot = k + int(np.argmax(np.abs(rest[k:, k])))
@@ -173,24 +147,24 @@ def test_pivots_are_the_first_of_the_largest(gpu, n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [2, TINY + 1, BLOCK + 7])
-def test_a_permutation_is_inverted_exactly(gpu, n: int) -> None:
+def test_a_permutation_is_inverted_exactly(webgpu, n: int) -> None:
     x = np.eye(n, dtype=np.float32)[np.random.default_rng(n).permutation(n)]
-    on_gpu = gpu.from_numpy(x)
-    np.testing.assert_array_equal(gpu.to_numpy(gpu.KERNELS["inv"](on_gpu)), x.T)
-    assert gpu.to_numpy(gpu.KERNELS["det"](on_gpu)) == round(np.linalg.det(x))
+    on_gpu = webgpu.from_numpy(x)
+    np.testing.assert_array_equal(webgpu.to_numpy(webgpu.KERNELS["inv"](on_gpu)), x.T)
+    assert webgpu.to_numpy(webgpu.KERNELS["det"](on_gpu)) == round(np.linalg.det(x))
 
 
 @cases
 @pytest.mark.parametrize("transposed", [False, True])
-def test_equations(gpu, n: int, batch: tuple, transposed: bool) -> None:
+def test_equations(webgpu, n: int, batch: tuple, transposed: bool) -> None:
     x = random((*batch, n, n))
     attrs: dict[str, Any] = {"transposed": transposed, "asked": "solve"}
     turned = x.swapaxes(-1, -2) if transposed else x
     for k in RIGHT_SIDES:
-        y = random((*batch, n, k), 1)
-        for same, right in zip(layouts(gpu, x), layouts(gpu, y), strict=True):
-            parts = gpu.KERNELS["lu"](same)
-            out = gpu.to_numpy(gpu.KERNELS["lu_solve"](same, *parts, right, **attrs))
+        y = random((*batch, n, k), seed=1)
+        for same, right in zip(layouts(webgpu, x), layouts(webgpu, y), strict=True):
+            parts = webgpu.KERNELS["lu"](same)
+            out = webgpu.to_numpy(webgpu.KERNELS["lu_solve"](same, *parts, right, **attrs))
             assert out.shape == y.shape and out.dtype == np.float32
             left, solution = wide(turned, out)
             missing = np.abs(left @ solution - y).max((-2, -1), initial=0)
@@ -199,91 +173,91 @@ def test_equations(gpu, n: int, batch: tuple, transposed: bool) -> None:
 
 
 @cases
-def test_inverse(gpu, n: int, batch: tuple) -> None:
+def test_inverse(webgpu, n: int, batch: tuple) -> None:
     x = regular((*batch, n, n))
-    for same in layouts(gpu, x):
-        out = gpu.to_numpy(gpu.KERNELS["inv"](same))
+    for same in layouts(webgpu, x):
+        out = webgpu.to_numpy(webgpu.KERNELS["inv"](same))
         close(out, np.linalg.inv(*wide(x)), 4 * (n + 2) * EPS)
 
 
 @cases
 @pytest.mark.parametrize("upper", [False, True])
-def test_triangular_equations(gpu, n: int, batch: tuple, upper: bool) -> None:
+def test_triangular_equations(webgpu, n: int, batch: tuple, upper: bool) -> None:
     x = triangular((*batch, n, n))
     for k in RIGHT_SIDES:
-        y = random((*batch, n, k), 1)
+        y = random((*batch, n, k), seed=1)
         for unit in (False, True):
             expected = NUMPY["solve_triangular"](*wide(x, y), upper=upper, unit=unit)
-            for same, right in zip(layouts(gpu, x), layouts(gpu, y), strict=True):
-                out = gpu.KERNELS["solve_triangular"](same, right, upper=upper, unit=unit)
-                close(gpu.to_numpy(out), expected, 4 * (n + 2) * EPS)
+            for same, right in zip(layouts(webgpu, x), layouts(webgpu, y), strict=True):
+                out = webgpu.KERNELS["solve_triangular"](same, right, upper=upper, unit=unit)
+                close(webgpu.to_numpy(out), expected, 4 * (n + 2) * EPS)
         if not upper:
             expected = NUMPY["cholesky_solve"](*wide(x, y))
-            for same, right in zip(layouts(gpu, x), layouts(gpu, y), strict=True):
-                out = gpu.KERNELS["cholesky_solve"](same, right)
-                close(gpu.to_numpy(out), expected, 8 * (n + 2) * EPS)
+            for same, right in zip(layouts(webgpu, x), layouts(webgpu, y), strict=True):
+                out = webgpu.KERNELS["cholesky_solve"](same, right)
+                close(webgpu.to_numpy(out), expected, 8 * (n + 2) * EPS)
 
 
 @pytest.mark.parametrize("n", [4, BLOCK + 3])
-def test_what_is_beyond_a_triangle_isn_t_read(gpu, n: int) -> None:
+def test_what_is_beyond_a_triangle_isn_t_read(webgpu, n: int) -> None:
     x, y = triangular((n, n)), random((n, 2))
     for upper in (False, True):
         for unit in (False, True):
             inside = np.tri(n, k=-1 if unit else 0, dtype=bool)
             hidden = np.where(inside.T if upper else inside, x, np.nan)
-            args = gpu.from_numpy(hidden), gpu.from_numpy(y)
-            out = gpu.KERNELS["solve_triangular"](*args, upper=upper, unit=unit)
+            args = webgpu.from_numpy(hidden), webgpu.from_numpy(y)
+            out = webgpu.KERNELS["solve_triangular"](*args, upper=upper, unit=unit)
             expected = NUMPY["solve_triangular"](*wide(x, y), upper=upper, unit=unit)
-            close(gpu.to_numpy(out), expected, 4 * (n + 2) * EPS)
+            close(webgpu.to_numpy(out), expected, 4 * (n + 2) * EPS)
 
 
-def test_matrices_broadcast_to_right_sides(gpu) -> None:
+def test_matrices_broadcast_to_right_sides(webgpu) -> None:
     for n in (4, BLOCK + 3):
         x, y = triangular((3, n, n)), random((2, 3, n, 5))
-        one, many = gpu.from_numpy(x), gpu.from_numpy(y)
-        out = gpu.KERNELS["solve_triangular"](one, many, upper=True, unit=False)
+        one, many = webgpu.from_numpy(x), webgpu.from_numpy(y)
+        out = webgpu.KERNELS["solve_triangular"](one, many, upper=True, unit=False)
         expected = NUMPY["solve_triangular"](*wide(x, y), upper=True, unit=False)
-        close(gpu.to_numpy(out), expected, 4 * (n + 2) * EPS)
-        parts = gpu.KERNELS["lu"](one)
-        out = gpu.KERNELS["lu_solve"](one, *parts, many, transposed=False, asked="solve")
-        close(gpu.to_numpy(out), np.linalg.solve(*wide(x, y)), 4 * (n + 2) * EPS)
+        close(webgpu.to_numpy(out), expected, 4 * (n + 2) * EPS)
+        parts = webgpu.KERNELS["lu"](one)
+        out = webgpu.KERNELS["lu_solve"](one, *parts, many, transposed=False, asked="solve")
+        close(webgpu.to_numpy(out), np.linalg.solve(*wide(x, y)), 4 * (n + 2) * EPS)
 
 
-def test_batch_axes_that_aren_t_one_stride_apart(gpu) -> None:
+def test_batch_axes_that_aren_t_one_stride_apart(webgpu) -> None:
     whole = regular((4, 3, 6, 6))
-    on_gpu = gpu.from_numpy(whole)
+    on_gpu = webgpu.from_numpy(whole)
     swapped = on_gpu.view((3, 4, 6, 6), (36, 108, 6, 1))
-    out = gpu.to_numpy(gpu.KERNELS["inv"](swapped))
+    out = webgpu.to_numpy(webgpu.KERNELS["inv"](swapped))
     close(out, np.linalg.inv(*wide(whole.swapaxes(0, 1))), 32 * EPS)
 
 
-def test_a_number_for_all_elements(gpu) -> None:
-    ones = gpu.Array((2, 40, 40), np.dtype("f4"), None, number=1.0)
-    out = gpu.to_numpy(gpu.KERNELS["triangle"](ones, k=0, upper=True))
+def test_a_number_for_all_elements(webgpu) -> None:
+    ones = webgpu.Array((2, 40, 40), np.dtype("f4"), None, number=1.0)
+    out = webgpu.to_numpy(webgpu.KERNELS["triangle"](ones, k=0, upper=True))
     np.testing.assert_array_equal(out, np.triu(np.ones((2, 40, 40))))
-    assert gpu.to_numpy(gpu.KERNELS["det"](ones)).tolist() == [0, 0]
+    assert webgpu.to_numpy(webgpu.KERNELS["det"](ones)).tolist() == [0, 0]
 
 
 # Determinants.
 
 
 @cases
-def test_determinants(gpu, n: int, batch: tuple) -> None:
+def test_determinants(webgpu, n: int, batch: tuple) -> None:
     x = regular((*batch, n, n))
     expected = np.linalg.slogdet(*wide(x))
-    for same in layouts(gpu, x):
-        sign, logarithm, factors, pivots = gpu.KERNELS["slogdet"](same, real=x.dtype)
-        np.testing.assert_array_equal(gpu.to_numpy(sign), expected[0])
-        close(gpu.to_numpy(logarithm), expected[1], 2 * (n + 2) * EPS)
+    for same in layouts(webgpu, x):
+        sign, logarithm, factors, pivots = webgpu.KERNELS["slogdet"](same, real=x.dtype)
+        np.testing.assert_array_equal(webgpu.to_numpy(sign), expected[0])
+        close(webgpu.to_numpy(logarithm), expected[1], 2 * (n + 2) * EPS)
         assert factors.shape == x.shape and pivots.shape == x.shape[:-1]
-        det = gpu.to_numpy(gpu.KERNELS["det"](same))
+        det = webgpu.to_numpy(webgpu.KERNELS["det"](same))
         assert det.shape == x.shape[:-2]
         with np.errstate(over="ignore"):
             whole = np.linalg.det(*wide(x)).astype(np.float32)
         np.testing.assert_allclose(det, whole, rtol=4 * (n + 2) * EPS)
 
 
-def test_determinants_of_large_and_small_numbers(gpu) -> None:
+def test_determinants_of_large_and_small_numbers(webgpu) -> None:
     """What is too large for float32 on the way may be a number in the end."""
     diagonals = [
         [1e30, 1e30, 1e-30, -1e-30],
@@ -296,37 +270,37 @@ def test_determinants_of_large_and_small_numbers(gpu) -> None:
         [np.float32(2) ** -120, np.float32(2) ** -20, 3, 1],
     ]
     x = np.stack([np.diag(d) for d in diagonals]).astype(np.float32)
-    sign, logarithm, *_ = gpu.KERNELS["slogdet"](gpu.from_numpy(x), real=x.dtype)
+    sign, logarithm, *_ = webgpu.KERNELS["slogdet"](webgpu.from_numpy(x), real=x.dtype)
     with np.errstate(divide="ignore"):
         expected = np.log(np.abs(np.array(diagonals))).sum(-1)
-    np.testing.assert_array_equal(gpu.to_numpy(sign), [-1, 1, 1, 1, -1, np.nan, 0, 1])
-    np.testing.assert_allclose(gpu.to_numpy(logarithm), expected, rtol=1e-6, atol=1e-6)
-    det = gpu.to_numpy(gpu.KERNELS["det"](gpu.from_numpy(x)))
+    np.testing.assert_array_equal(webgpu.to_numpy(sign), [-1, 1, 1, 1, -1, np.nan, 0, 1])
+    np.testing.assert_allclose(webgpu.to_numpy(logarithm), expected, rtol=1e-6, atol=1e-6)
+    det = webgpu.to_numpy(webgpu.KERNELS["det"](webgpu.from_numpy(x)))
     np.testing.assert_allclose(det[[0, 1, 2, 4, 5, 6]], [-1, np.inf, 0, -np.inf, np.nan, 0], 1e-6)
 
 
 @pytest.mark.parametrize("batch", [(), (2, 3)], ids=str)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 5, TINY, TINY + 1, BLOCK + 3])
-def test_cofactors_and_their_change(gpu, n: int, batch: tuple) -> None:
-    x, y = regular((*batch, n, n)) / np.float32(1.5), random((*batch, n, n), 1)
+def test_cofactors_and_their_change(webgpu, n: int, batch: tuple) -> None:
+    x, y = regular((*batch, n, n)) / np.float32(1.5), random((*batch, n, n), seed=1)
     for name, inputs in (("cofactors", (x,)), ("cofactors_change", (x, y))):
         expected = NUMPY[name](*wide(*inputs))
         tolerance = 8 * (n + 2) * EPS * max(1, np.abs(expected).max(initial=0))
-        for views in zip(*(layouts(gpu, one) for one in inputs), strict=True):
-            found = gpu.to_numpy(gpu.KERNELS[name](*views))
+        for views in zip(*(layouts(webgpu, one) for one in inputs), strict=True):
+            found = webgpu.to_numpy(webgpu.KERNELS[name](*views))
             assert found.shape == x.shape
             np.testing.assert_allclose(found, expected, atol=tolerance, rtol=0)
 
 
 @pytest.mark.parametrize("missing", [1, 2, 3])
 @pytest.mark.parametrize("n", [3, 6, TINY + 3])
-def test_cofactors_of_singular_matrices(gpu, n: int, missing: int) -> None:
+def test_cofactors_of_singular_matrices(webgpu, n: int, missing: int) -> None:
     """Errors are compared with what cofactors of matrices of this size may be."""
     shape = (4, n, n)
-    x, y = of_rank(n - missing, shape), random(shape, 1)
+    x, y = of_rank(n - missing, shape), random(shape, seed=1)
     size = np.linalg.norm(x, 2, (-2, -1)).max()
     for name, inputs, degree in (("cofactors", (x,), 1), ("cofactors_change", (x, y), 2)):
-        found = gpu.to_numpy(gpu.KERNELS[name](*map(gpu.from_numpy, inputs)))
+        found = webgpu.to_numpy(webgpu.KERNELS[name](*map(webgpu.from_numpy, inputs)))
         expected = NUMPY[name](*wide(*inputs))
         limit = n * n * EPS * size ** (n - degree)
         np.testing.assert_allclose(found, expected, atol=limit, rtol=0)
@@ -349,7 +323,7 @@ FUNCTIONS: dict[str, Callable] = {
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_gradients_are_the_cpu_s(function: Callable, n: int) -> None:
     """Matrices are about the identity: solving with them, or with their triangles, loses little."""
-    x, y = triangular((2, n, n)), random((2, n, 3), 1)
+    x, y = triangular((2, n, n)), random((2, n, 3), seed=1)
 
     def results(device: str) -> list[np.ndarray]:
         inputs = [ad.asarray(array, device=device) for array in (x, y)]
@@ -364,12 +338,12 @@ def test_gradients_are_the_cpu_s(function: Callable, n: int) -> None:
 # Matrices that are refused. The error comes with the next read, whatever is read.
 
 
-def refused(gpu: Any, out: Any, match: str, error: type = ad.ArgumentError) -> np.ndarray:
+def refused(webgpu: Any, out: Any, match: str, error: type = ad.ArgumentError) -> np.ndarray:
     """An error, once; then what is in `out`."""
-    other = gpu.from_numpy(np.zeros(3, np.float32))
+    other = webgpu.from_numpy(np.zeros(3, np.float32))
     with pytest.raises(error, match=match):
-        gpu.to_numpy(other)
-    return gpu.to_numpy(out)
+        webgpu.to_numpy(other)
+    return webgpu.to_numpy(out)
 
 
 SINGULAR = pytest.mark.parametrize("n", [2, TINY + 1, BLOCK + 5])
@@ -377,176 +351,190 @@ SINGULAR = pytest.mark.parametrize("n", [2, TINY + 1, BLOCK + 5])
 
 @SINGULAR
 @pytest.mark.parametrize("order", [1, 2])
-def test_a_matrix_that_isn_t_positive_definite(gpu, n: int, order: int) -> None:
+def test_a_matrix_that_isn_t_positive_definite(webgpu, n: int, order: int) -> None:
     x = np.tile(np.eye(n, dtype=np.float32), (2, 2, 1, 1))
     x[1, 0, order - 1, order - 1] = -1
     x[1, 1, 0, 0] = -1
-    out = gpu.KERNELS["cholesky"](gpu.from_numpy(x))
+    out = webgpu.KERNELS["cholesky"](webgpu.from_numpy(x))
     match = rf"cholesky: matrix \(1, 0\) in a tensor .*minor of order {order} isn't"
-    found = refused(gpu, out, match)
+    found = refused(webgpu, out, match)
     np.testing.assert_array_equal(found[0], x[0])
     assert np.isnan(found[1][:, np.tri(n, dtype=bool)]).all()
 
 
-def test_the_last_minor_of_many_blocks_isn_t_positive(gpu) -> None:
+def test_the_last_minor_of_many_blocks_isn_t_positive(webgpu) -> None:
     n = 2 * BLOCK + 3
     x = definite((n, n))
     x[-1, -1] = 0
-    out = gpu.KERNELS["cholesky"](gpu.from_numpy(x))
-    assert np.isnan(refused(gpu, out, f"the matrix of shape .*minor of order {n} isn't")).all()
+    out = webgpu.KERNELS["cholesky"](webgpu.from_numpy(x))
+    assert np.isnan(refused(webgpu, out, f"the matrix of shape .*minor of order {n} isn't")).all()
 
 
-def test_a_matrix_with_nans_isn_t_positive_definite(gpu) -> None:
+def test_a_matrix_with_nans_isn_t_positive_definite(webgpu) -> None:
     x = np.eye(3, dtype=np.float32)
     x[1, 0] = np.nan
-    refused(gpu, gpu.KERNELS["cholesky"](gpu.from_numpy(x)), "has NaNs or infinities in it")
+    refused(
+        webgpu, webgpu.KERNELS["cholesky"](webgpu.from_numpy(x)), "has NaNs or infinities in it"
+    )
 
 
 @SINGULAR
-def test_singular_matrices_have_no_inverse(gpu, n: int) -> None:
+def test_singular_matrices_have_no_inverse(webgpu, n: int) -> None:
     one = np.eye(n, dtype=np.float32)
     x = np.stack([one, np.ones((n, n), np.float32), one])
-    found = refused(gpu, gpu.KERNELS["inv"](gpu.from_numpy(x)), r"inv: matrix \(1,\) .* singular")
+    found = refused(
+        webgpu, webgpu.KERNELS["inv"](webgpu.from_numpy(x)), r"inv: matrix \(1,\) .* singular"
+    )
     np.testing.assert_array_equal(found[[0, 2]], x[[0, 2]])
     assert np.isnan(found[1]).all()
 
 
-def test_a_singular_matrix_of_many_right_sides(gpu) -> None:
-    x, y = gpu.from_numpy(np.zeros((2, 1, 1), np.float32)), gpu.from_numpy(random((5, 2, 1, 3)))
+def test_a_singular_matrix_of_many_right_sides(webgpu) -> None:
+    x, y = (
+        webgpu.from_numpy(np.zeros((2, 1, 1), np.float32)),
+        webgpu.from_numpy(random((5, 2, 1, 3))),
+    )
     refused(
-        gpu,
-        gpu.KERNELS["solve_triangular"](x, y, upper=True, unit=False),
+        webgpu,
+        webgpu.KERNELS["solve_triangular"](x, y, upper=True, unit=False),
         r"matrix \(0, 0\) in a tensor of shape \(5, 2, 1, 1\)",
     )
 
 
-def test_who_asks_for_the_solution_is_named(gpu) -> None:
-    x = gpu.from_numpy(np.zeros((2, 2), np.float32))
+def test_who_asks_for_the_solution_is_named(webgpu) -> None:
+    x = webgpu.from_numpy(np.zeros((2, 2), np.float32))
     errors = {"solve": ad.ArgumentError, "slogdet": ad.GradientError}
     for asked, error in errors.items():
-        parts = gpu.KERNELS["lu"](x)
-        out = gpu.KERNELS["lu_solve"](x, *parts, x, transposed=False, asked=asked)
-        assert np.isnan(refused(gpu, out, rf"{asked}: the matrix .* is singular", error)).all()
+        parts = webgpu.KERNELS["lu"](x)
+        out = webgpu.KERNELS["lu_solve"](x, *parts, x, transposed=False, asked=asked)
+        assert np.isnan(refused(webgpu, out, rf"{asked}: the matrix .* is singular", error)).all()
 
 
 @SINGULAR
-def test_singular_triangles(gpu, n: int) -> None:
+def test_singular_triangles(webgpu, n: int) -> None:
     x = np.tile(np.eye(n, dtype=np.float32), (2, 1, 1))
     x[1, -1, -1] = 0
-    on_gpu = gpu.from_numpy(x)
+    on_gpu = webgpu.from_numpy(x)
     solve: dict[str, Callable] = {
-        "lower": lambda: gpu.KERNELS["solve_triangular"](on_gpu, on_gpu, upper=False, unit=False),
-        "upper": lambda: gpu.KERNELS["solve_triangular"](on_gpu, on_gpu, upper=True, unit=False),
-        "cholesky": lambda: gpu.KERNELS["cholesky_solve"](on_gpu, on_gpu),
+        "lower": lambda: webgpu.KERNELS["solve_triangular"](
+            on_gpu, on_gpu, upper=False, unit=False
+        ),
+        "upper": lambda: webgpu.KERNELS["solve_triangular"](on_gpu, on_gpu, upper=True, unit=False),
+        "cholesky": lambda: webgpu.KERNELS["cholesky_solve"](on_gpu, on_gpu),
     }
     for call in solve.values():
-        found = refused(gpu, call(), rf"matrix \(1,\) .*: element {n - 1} of its diagonal is 0")
+        found = refused(webgpu, call(), rf"matrix \(1,\) .*: element {n - 1} of its diagonal is 0")
         np.testing.assert_array_equal(found[0], x[0])
         assert np.isnan(found[1]).all()
-    out = gpu.KERNELS["solve_triangular"](on_gpu, on_gpu, upper=True, unit=True)
-    np.testing.assert_array_equal(gpu.to_numpy(out), x)
+    out = webgpu.KERNELS["solve_triangular"](on_gpu, on_gpu, upper=True, unit=True)
+    np.testing.assert_array_equal(webgpu.to_numpy(out), x)
 
 
-def test_the_determinant_of_a_singular_matrix_is_no_error(gpu) -> None:
-    x = gpu.from_numpy(np.stack([np.eye(40), np.ones((40, 40))]).astype(np.float32))
-    sign, logarithm, *_ = gpu.KERNELS["slogdet"](x, real=x.dtype)
-    assert gpu.to_numpy(sign).tolist() == [1, 0]
-    assert gpu.to_numpy(logarithm).tolist() == [0, -np.inf]
+def test_the_determinant_of_a_singular_matrix_is_no_error(webgpu) -> None:
+    x = webgpu.from_numpy(np.stack([np.eye(40), np.ones((40, 40))]).astype(np.float32))
+    sign, logarithm, *_ = webgpu.KERNELS["slogdet"](x, real=x.dtype)
+    assert webgpu.to_numpy(sign).tolist() == [1, 0]
+    assert webgpu.to_numpy(logarithm).tolist() == [0, -np.inf]
 
 
 @pytest.mark.parametrize("n", [2, TINY + 1, BLOCK + 5])
-def test_nans_stay(gpu, n: int) -> None:
+def test_nans_stay(webgpu, n: int) -> None:
     x = np.eye(n, dtype=np.float32)
     x[1, 0] = np.nan
-    on_gpu = gpu.from_numpy(x)
-    assert np.isnan(gpu.to_numpy(gpu.KERNELS["inv"](on_gpu))).any()
-    assert np.isnan(gpu.to_numpy(gpu.KERNELS["slogdet"](on_gpu, real=x.dtype)[1]))
-    assert np.isnan(gpu.to_numpy(gpu.KERNELS["det"](on_gpu)))
+    on_gpu = webgpu.from_numpy(x)
+    assert np.isnan(webgpu.to_numpy(webgpu.KERNELS["inv"](on_gpu))).any()
+    assert np.isnan(webgpu.to_numpy(webgpu.KERNELS["slogdet"](on_gpu, real=x.dtype)[1]))
+    assert np.isnan(webgpu.to_numpy(webgpu.KERNELS["det"](on_gpu)))
 
 
-def test_far_from_singular(gpu) -> None:
-    call = gpu.KERNELS["far_from_singular"]
+def test_far_from_singular(webgpu) -> None:
+    call = webgpu.KERNELS["far_from_singular"]
     good = regular((2, 40, 40))
     near = good.copy()
     near[1] = np.diag([*np.ones(39), 1e-3])
     np.testing.assert_array_equal(
-        gpu.to_numpy(call(gpu.from_numpy(good), power=0.5, asked="a")), good
+        webgpu.to_numpy(call(webgpu.from_numpy(good), power=0.5, asked="a")), good
     )
     np.testing.assert_array_equal(
-        gpu.to_numpy(call(gpu.from_numpy(near), power=0.5, asked="a")), near
+        webgpu.to_numpy(call(webgpu.from_numpy(near), power=0.5, asked="a")), near
     )
-    out = call(gpu.from_numpy(near), power=1 / 3, asked="a matrix is nearly singular")
-    found = refused(gpu, out, "a matrix is nearly singular", ad.GradientError)
+    out = call(webgpu.from_numpy(near), power=1 / 3, asked="a matrix is nearly singular")
+    found = refused(webgpu, out, "a matrix is nearly singular", ad.GradientError)
     np.testing.assert_array_equal(found[0], near[0])
     assert np.isnan(found[1]).all()
     near[1] = 0
     refused(
-        gpu, call(gpu.from_numpy(near), power=0.9, asked="singular"), "singular", ad.GradientError
+        webgpu,
+        call(webgpu.from_numpy(near), power=0.9, asked="singular"),
+        "singular",
+        ad.GradientError,
     )
     near[1] = np.nan  # there is no better way where a matrix isn't finite
     np.testing.assert_array_equal(
-        gpu.to_numpy(call(gpu.from_numpy(near), power=0.5, asked="a")), near
+        webgpu.to_numpy(call(webgpu.from_numpy(near), power=0.5, asked="a")), near
     )
-    empty = gpu.from_numpy(np.zeros((2, 0, 0), np.float32))
-    assert gpu.to_numpy(call(empty, power=0.5, asked="a")).shape == (2, 0, 0)
+    empty = webgpu.from_numpy(np.zeros((2, 0, 0), np.float32))
+    assert webgpu.to_numpy(call(empty, power=0.5, asked="a")).shape == (2, 0, 0)
 
 
-def test_gauge(gpu) -> None:
+def test_gauge(webgpu) -> None:
     x, scale = random((3,)), np.zeros((2, 1, 5), np.float32)
     scale[:, 0, 2] = [-10, 1e-3]
     free = np.zeros((2, 4, 4), np.float32)
     limit = float(np.sqrt(EPS))
 
     def call() -> Any:
-        return gpu.KERNELS["gauge"](*map(gpu.from_numpy, (x, free, scale)), asked="free: of what?")
+        return webgpu.KERNELS["gauge"](
+            *map(webgpu.from_numpy, (x, free, scale)), asked="free: of what?"
+        )
 
     free[:, 1, 3] = [9 * limit, -9e-4 * limit]
-    np.testing.assert_array_equal(gpu.to_numpy(call()), x)
+    np.testing.assert_array_equal(webgpu.to_numpy(call()), x)
     free[1, 3, 1] = np.nan  # which isn't larger than anything
-    np.testing.assert_array_equal(gpu.to_numpy(call()), x)
+    np.testing.assert_array_equal(webgpu.to_numpy(call()), x)
     free[1, 3, 1], free[1, 1, 3] = 0, -2e-3 * limit
-    assert np.isnan(refused(gpu, call(), "free: of what", ad.GradientError)).all()
+    assert np.isnan(refused(webgpu, call(), "free: of what", ad.GradientError)).all()
     free, scale = np.zeros((0, 2, 2), np.float32), np.zeros((0, 2, 2), np.float32)
-    np.testing.assert_array_equal(gpu.to_numpy(call()), x)
+    np.testing.assert_array_equal(webgpu.to_numpy(call()), x)
 
 
-def test_the_first_of_several_complaints_is_raised_and_all_are_over(gpu) -> None:
-    zero = gpu.from_numpy(np.zeros((2, 2), np.float32))
-    gpu.KERNELS["cholesky"](zero)
-    gpu.KERNELS["inv"](zero)
-    refused(gpu, zero, "cholesky: the matrix")
+def test_the_first_of_several_complaints_is_raised_and_all_are_over(webgpu) -> None:
+    zero = webgpu.from_numpy(np.zeros((2, 2), np.float32))
+    webgpu.KERNELS["cholesky"](zero)
+    webgpu.KERNELS["inv"](zero)
+    refused(webgpu, zero, "cholesky: the matrix")
 
 
-def test_nothing_is_looked_at_without_need(gpu) -> None:
-    good = gpu.from_numpy(np.eye(3, dtype=np.float32))
-    gpu.to_numpy(gpu.KERNELS["inv"](good))
-    reads = gpu.gpu.counts["reads"]
-    gpu.to_numpy(good)
-    assert gpu.gpu.counts["reads"] == reads + 1
-    gpu.KERNELS["inv"](good)
-    assert gpu.gpu.counts["reads"] == reads + 1
+def test_nothing_is_looked_at_without_need(webgpu) -> None:
+    good = webgpu.from_numpy(np.eye(3, dtype=np.float32))
+    webgpu.to_numpy(webgpu.KERNELS["inv"](good))
+    reads = webgpu.gpu.counts["reads"]
+    webgpu.to_numpy(good)
+    assert webgpu.gpu.counts["reads"] == reads + 1
+    webgpu.KERNELS["inv"](good)
+    assert webgpu.gpu.counts["reads"] == reads + 1
 
 
-def test_more_complaints_than_there_are_words_for(gpu) -> None:
-    good, zero = (gpu.from_numpy(m.astype(np.float32)) for m in (np.eye(2), np.zeros((2, 2))))
-    parts = gpu.KERNELS["lu"](good)
+def test_more_complaints_than_there_are_words_for(webgpu) -> None:
+    good, zero = (webgpu.from_numpy(m.astype(np.float32)) for m in (np.eye(2), np.zeros((2, 2))))
+    parts = webgpu.KERNELS["lu"](good)
     for k in range(100):
         asked = f"solve{k}"
-        gpu.KERNELS["lu_solve"](good, *parts, good, transposed=False, asked=asked)
-    parts = gpu.KERNELS["lu"](zero)
-    out = gpu.KERNELS["lu_solve"](zero, *parts, good, transposed=False, asked="last")
-    refused(gpu, out, "last: the matrix")
+        webgpu.KERNELS["lu_solve"](good, *parts, good, transposed=False, asked=asked)
+    parts = webgpu.KERNELS["lu"](zero)
+    out = webgpu.KERNELS["lu_solve"](zero, *parts, good, transposed=False, asked="last")
+    refused(webgpu, out, "last: the matrix")
 
 
-def test_results_are_the_same_each_time(gpu) -> None:
+def test_results_are_the_same_each_time(webgpu) -> None:
     x, y = definite((2, 70, 70)), random((2, 70, 9))
-    on_gpu, right = gpu.from_numpy(x), gpu.from_numpy(y)
+    on_gpu, right = webgpu.from_numpy(x), webgpu.from_numpy(y)
 
     def results() -> list[np.ndarray]:
-        parts = gpu.KERNELS["lu"](on_gpu)
-        out = gpu.KERNELS["lu_solve"](on_gpu, *parts, right, transposed=True, asked="solve")
-        factor = gpu.KERNELS["cholesky"](on_gpu)
-        return [gpu.to_numpy(one) for one in (*parts, out, factor)]
+        parts = webgpu.KERNELS["lu"](on_gpu)
+        out = webgpu.KERNELS["lu_solve"](on_gpu, *parts, right, transposed=True, asked="solve")
+        factor = webgpu.KERNELS["cholesky"](on_gpu)
+        return [webgpu.to_numpy(one) for one in (*parts, out, factor)]
 
     for one, other in zip(results(), results(), strict=True):
         np.testing.assert_array_equal(one, other)

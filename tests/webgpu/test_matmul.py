@@ -9,17 +9,11 @@ import itertools
 import numpy as np
 import pytest
 
-from adjoint import backends
 from adjoint.backends.cpu import NUMPY
 from tests.support import swiftshader
 from tests.support.arrays import normal, whole_numbers
 
 pytestmark = pytest.mark.webgpu
-
-
-@pytest.fixture(scope="module")
-def webgpu():
-    return backends.backend("webgpu")
 
 
 @pytest.fixture(params=["hardware", "software"], autouse=True)

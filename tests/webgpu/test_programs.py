@@ -12,7 +12,7 @@ import adjoint.nn.functional as F
 from adjoint import backends
 from adjoint.backends.webgpu import matmul
 from tests.support.samples import OPS, TABLE
-from tests.webgpu.test_ops import run
+from tests.webgpu.tensors import results
 from tests.webgpu.wgsl_grammar import misplaced_operators
 
 REFUSED = (
@@ -69,7 +69,7 @@ def test_programs_of_ops_and_their_rules_keep_to_the_standard(kind: str) -> None
     for sample in TABLE:
         if OPS[sample.op].kind == kind:
             with suppress(ad.DeviceError, ad.DTypeError):  # complex numbers
-                run(sample, "webgpu")
+                results(sample, "webgpu")
     check_programs()
 
 

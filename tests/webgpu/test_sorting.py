@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from adjoint import backends
-from adjoint.backends.cpu import NUMPY
+from tests.webgpu.calls import computed, laid_out, same
 
 pytestmark = [pytest.mark.webgpu, pytest.mark.usefixtures("ieee")]
 
@@ -14,51 +13,15 @@ LAYOUTS = ("plain", "transposed", "backwards", "strided")
 SPECIAL = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 3e38, -3e38]
 
 
-@pytest.fixture(scope="module")
-def device():
-    return backends.backend("webgpu")
-
-
 @pytest.fixture
 def rng():
     return np.random.default_rng(11)
 
 
-def on(device, x: np.ndarray, layout: str = "plain"):
-    """x on the device, in memory as a layout has it."""
-    if layout == "transposed":
-        base = device.from_numpy(x.T.copy())
-        return base.view(x.shape, base.strides[::-1])
-    if layout == "backwards":
-        base = device.from_numpy(np.flip(x).copy())
-        return base.view(x.shape, tuple(-s for s in base.strides), max(x.size - 1, 0))
-    if layout == "strided":
-        base = device.from_numpy(np.stack([x, x * 0 + 1, x], -1))
-        return base.view(x.shape, base.strides[:-1], 2)
-    return device.from_numpy(x)
-
-
-def computed(device, name: str, *arrays: np.ndarray, layout: str = "plain", **attrs):
-    """What the device finds, and what NumPy does, of the same shapes."""
-    found = device.KERNELS[name](*(on(device, x, layout) for x in arrays), **attrs)
-    wanted = NUMPY[name](*arrays, **attrs)
-    found = found if isinstance(found, tuple) else (found,)
-    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-    assert [x.shape for x in found] == [x.shape for x in wanted]
-    dtypes = [np.dtype("i4") if x.dtype == np.int64 else x.dtype for x in wanted]
-    assert [x.dtype for x in found] == dtypes
-    return [device.to_numpy(x) for x in found], wanted
-
-
-def same(device, name: str, *arrays: np.ndarray, **more) -> None:
-    for found, wanted in zip(*computed(device, name, *arrays, **more), strict=True):
-        np.testing.assert_array_equal(found, wanted)
-
-
-def recurrences(device, a: np.ndarray, b: np.ndarray, **attrs):
+def recurrences(webgpu, a: np.ndarray, b: np.ndarray, **attrs):
     """The device's and NumPy's; those with exponents have the same values."""
-    (found,), (wanted,) = computed(device, "recurrence", a, b, **attrs)
-    scaled = computed(device, "scaled_recurrence", a, b, np.zeros_like(b), **attrs)
+    (found,), (wanted,) = computed(webgpu, "recurrence", a, b, **attrs)
+    scaled = computed(webgpu, "scaled_recurrence", a, b, np.zeros_like(b), **attrs)
     for results, expected in zip(scaled, (found, wanted), strict=True):
         out = np.ldexp(results[0], results[-1].astype("i4"))
         np.testing.assert_allclose(out, expected, rtol=1e-5, atol=2e-6)
@@ -107,66 +70,66 @@ SORTS = [
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")  # 3e38 as float16
 @pytest.mark.parametrize("largest", [False, True])
 @pytest.mark.parametrize(("shape", "axis", "k"), SORTS)
-def test_topk(device, rng, shape, axis, k, largest) -> None:
+def test_topk(webgpu, rng, shape, axis, k, largest) -> None:
     """Equals stay in their order, and NaN counts as the largest, for every dtype."""
     for dtype in DTYPES:
-        if np.dtype(dtype) in device.gpu.dtypes:
+        if np.dtype(dtype) in webgpu.gpu.dtypes:
             x = values(rng, shape, dtype)
-            same(device, "topk", x, k=k, axis=axis, largest=largest)
+            same(webgpu, "topk", x, k=k, axis=axis, largest=largest)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("axis", [0, 1])
-def test_topk_of_any_layout(device, rng, axis, layout) -> None:
+def test_topk_of_any_layout(webgpu, rng, axis, layout) -> None:
     x = rng.integers(0, 50, (70, 90)).astype("f4")
-    same(device, "topk", x, k=60, axis=axis, largest=True, layout=layout)
+    same(webgpu, "topk", x, k=60, axis=axis, largest=True, layout=layout)
 
 
-def test_a_long_row_with_many_equals(device, rng) -> None:
+def test_a_long_row_with_many_equals(webgpu, rng) -> None:
     """All passes of merging, and of handing on, keep equals in order."""
     x = rng.integers(0, 3, 20000).astype("i4")
     for k in (20000, 200):
-        same(device, "topk", x, k=k, axis=0, largest=True)
-        same(device, "topk", x * 0, k=k, axis=0, largest=False)
+        same(webgpu, "topk", x, k=k, axis=0, largest=True)
+        same(webgpu, "topk", x * 0, k=k, axis=0, largest=False)
 
 
-def test_the_largest_of_all_keys_comes_before_what_fills_a_tile(device) -> None:
+def test_the_largest_of_all_keys_comes_before_what_fills_a_tile(webgpu) -> None:
     x = np.full(1500, 2**32 - 1, "u4")
-    same(device, "topk", x, k=1500, axis=0, largest=False)
-    same(device, "topk", x, k=200, axis=0, largest=False)
-    same(device, "topk", x * 0, k=200, axis=0, largest=True)
+    same(webgpu, "topk", x, k=1500, axis=0, largest=False)
+    same(webgpu, "topk", x, k=200, axis=0, largest=False)
+    same(webgpu, "topk", x * 0, k=200, axis=0, largest=True)
 
 
-def test_topk_of_one_number(device) -> None:
-    x = device.Array((3, 5), np.dtype("f4"), None, number=2.0)
-    found, indices = device.KERNELS["topk"](x, k=4, axis=1, largest=True)
-    assert device.to_numpy(found).tolist() == [[2.0] * 4] * 3
-    assert device.to_numpy(indices).tolist() == [[0, 1, 2, 3]] * 3
+def test_topk_of_one_number(webgpu) -> None:
+    x = webgpu.Array((3, 5), np.dtype("f4"), None, number=2.0)
+    found, indices = webgpu.KERNELS["topk"](x, k=4, axis=1, largest=True)
+    assert webgpu.to_numpy(found).tolist() == [[2.0] * 4] * 3
+    assert webgpu.to_numpy(indices).tolist() == [[0, 1, 2, 3]] * 3
 
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_searchsorted(device, rng, dtype, after) -> None:
-    if np.dtype(dtype) not in device.gpu.dtypes:
+def test_searchsorted(webgpu, rng, dtype, after) -> None:
+    if np.dtype(dtype) not in webgpu.gpu.dtypes:
         pytest.skip(f"the adapter has no {dtype}")
     with np.errstate(over="ignore"):
         x, wanted = np.sort(values(rng, 333, dtype)), values(rng, (40, 9), dtype)
-    same(device, "searchsorted", x, wanted, after=after)
-    same(device, "searchsorted", x, wanted, after=after, layout="backwards")
-    same(device, "searchsorted", x[:0], wanted, after=after)
-    same(device, "searchsorted", x, wanted[:, :0], after=after)
+    same(webgpu, "searchsorted", x, wanted, after=after)
+    same(webgpu, "searchsorted", x, wanted, after=after, layout="backwards")
+    same(webgpu, "searchsorted", x[:0], wanted, after=after)
+    same(webgpu, "searchsorted", x, wanted[:, :0], after=after)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [0, 1, 9, 1000, 5000])
-def test_unique(device, rng, size, dtype) -> None:
+def test_unique(webgpu, rng, size, dtype) -> None:
     """Each NaN is distinct; 0.0 and -0.0 aren't."""
-    if np.dtype(dtype) not in device.gpu.dtypes:
+    if np.dtype(dtype) not in webgpu.gpu.dtypes:
         pytest.skip(f"the adapter has no {dtype}")
     with np.errstate(over="ignore"):
         x = values(rng, size, dtype)
-    same(device, "unique", x)
-    same(device, "unique", x, layout="backwards")
+    same(webgpu, "unique", x)
+    same(webgpu, "unique", x, layout="backwards")
 
 
 # What runs along an axis
@@ -193,103 +156,103 @@ RUNS = [
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("shape", "axis"), RUNS)
-def test_running_sums_and_products_of_integers(device, rng, shape, axis, reverse) -> None:
+def test_running_sums_and_products_of_integers(webgpu, rng, shape, axis, reverse) -> None:
     """Exact, also where they wrap around."""
     for dtype in ("i4", "u4"):
         x = rng.integers(0, 2**31, shape).astype(dtype)
-        same(device, "cumulative_sum", x, axis=axis, reverse=reverse)
-        same(device, "cumulative_prod", x | np.array(1, dtype), axis=axis, reverse=reverse)
+        same(webgpu, "cumulative_sum", x, axis=axis, reverse=reverse)
+        same(webgpu, "cumulative_prod", x | np.array(1, dtype), axis=axis, reverse=reverse)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("shape", "axis"), RUNS)
-def test_running_floats(device, rng, shape, axis, reverse) -> None:
+def test_running_floats(webgpu, rng, shape, axis, reverse) -> None:
     """NumPy adds in float64. Sums of positive terms are good to a few roundings. A product has a
     rounding for each factor: half a unit times the root of their number, and more for the worst."""
     x = rng.random(shape).astype("f4")
-    found, wanted = computed(device, "cumulative_sum", x, axis=axis, reverse=reverse)
+    found, wanted = computed(webgpu, "cumulative_sum", x, axis=axis, reverse=reverse)
     np.testing.assert_allclose(found[0], wanted[0], rtol=1e-6)
     x = (1 + (x - 0.5) * 1e-2).astype("f4")
-    found, wanted = computed(device, "cumulative_prod", x, axis=axis, reverse=reverse)
+    found, wanted = computed(webgpu, "cumulative_prod", x, axis=axis, reverse=reverse)
     np.testing.assert_allclose(found[0], wanted[0], rtol=2e-7 + 3e-7 * math.sqrt(shape[axis]))
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("shape", "axis"), [*RUNS, ((4200, 256), 0), ((4200, 300), 0)])
-def test_recurrence(device, rng, shape, axis, reverse) -> None:
+def test_recurrence(webgpu, rng, shape, axis, reverse) -> None:
     """Factors up to 1 in size: what is rounded away doesn't grow."""
     a = rng.uniform(-1, 1, shape).astype("f4")
     a[rng.random(shape) < 0.05] = 0
     b = rng.standard_normal(shape).astype("f4")
-    found, wanted = recurrences(device, a, b, axis=axis, reverse=reverse)
+    found, wanted = recurrences(webgpu, a, b, axis=axis, reverse=reverse)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_running_along_any_layout(device, rng, layout) -> None:
+def test_running_along_any_layout(webgpu, rng, layout) -> None:
     x = rng.integers(-9, 9, (50, 70)).astype("f4")
     for axis in (0, 1):
-        same(device, "cumulative_sum", x, axis=axis, reverse=False, layout=layout)
+        same(webgpu, "cumulative_sum", x, axis=axis, reverse=False, layout=layout)
 
 
-def test_running_bools_and_halves(device, rng) -> None:
+def test_running_bools_and_halves(webgpu, rng) -> None:
     x = rng.random((4, 30)) < 0.1
-    same(device, "cumulative_sum", x, axis=1, reverse=False)
-    same(device, "cumulative_prod", ~x, axis=1, reverse=True)
-    if np.dtype("f2") in device.gpu.dtypes:
+    same(webgpu, "cumulative_sum", x, axis=1, reverse=False)
+    same(webgpu, "cumulative_prod", ~x, axis=1, reverse=True)
+    if np.dtype("f2") in webgpu.gpu.dtypes:
         half = rng.integers(-3, 4, (4, 300)).astype("f2")
-        same(device, "cumulative_sum", half, axis=1, reverse=False)
-        same(device, "cumulative_prod", half[:, :5], axis=1, reverse=False)
+        same(webgpu, "cumulative_sum", half, axis=1, reverse=False)
+        same(webgpu, "cumulative_prod", half[:, :5], axis=1, reverse=False)
         np.testing.assert_array_equal(
-            *recurrences(device, half[:, :5], half[:, 5:10], axis=1, reverse=True)
+            *recurrences(webgpu, half[:, :5], half[:, 5:10], axis=1, reverse=True)
         )
 
 
-def test_running_is_always_the_same(device, rng) -> None:
-    x = on(device, rng.standard_normal((3, 30_000)).astype("f4"))
-    runs = [device.KERNELS["cumulative_sum"](x, axis=1, reverse=False) for _ in range(2)]
-    assert device.to_numpy(runs[0]).tobytes() == device.to_numpy(runs[1]).tobytes()
+def test_running_is_always_the_same(webgpu, rng) -> None:
+    x = laid_out(webgpu, rng.standard_normal((3, 30_000)).astype("f4"))
+    runs = [webgpu.KERNELS["cumulative_sum"](x, axis=1, reverse=False) for _ in range(2)]
+    assert webgpu.to_numpy(runs[0]).tobytes() == webgpu.to_numpy(runs[1]).tobytes()
 
 
 @pytest.mark.parametrize("length", [40, 3000, 300_000])
-def test_products_whose_parts_leave_the_range(device, length) -> None:
+def test_products_whose_parts_leave_the_range(webgpu, length) -> None:
     """A product of some factors is too large or too small for a float where that of all isn't."""
     x = np.ones(length, "f4")
     x[:12] = [1e-30, 1e20, 1e15, 1e-30, 1e-30, 1e30, 1e25, -1.0, 1e-44, 1e20, 1e20, 1.0]
     x[-12:] = [1e30, 1e-30, 1e30, 1e-30, 1e-30, 1e30, 1e-20, 1e-20, 1e20, 0.5, 1e20, 2.0]
     for reverse in (False, True):
-        found, wanted = computed(device, "cumulative_prod", x, axis=0, reverse=reverse)
+        found, wanted = computed(webgpu, "cumulative_prod", x, axis=0, reverse=reverse)
         # A device may take a result below the normal numbers for 0.
         np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5, atol=1.2e-38)
 
 
 @pytest.mark.parametrize("length", [40, 3000, 300_000])
 @pytest.mark.parametrize("special", [0.0, math.inf, math.nan, -0.0])
-def test_products_after_a_special_factor(device, length, special) -> None:
+def test_products_after_a_special_factor(webgpu, length, special) -> None:
     """A zero stays zero, whatever large factors come after it."""
     x = np.full(length, 1e20, "f4")
     x[7] = special
     with np.errstate(over="ignore"):
-        same(device, "cumulative_prod", x[:7], axis=0, reverse=False)
-        found, wanted = computed(device, "cumulative_prod", x, axis=0, reverse=False)
+        same(webgpu, "cumulative_prod", x[:7], axis=0, reverse=False)
+        found, wanted = computed(webgpu, "cumulative_prod", x, axis=0, reverse=False)
     np.testing.assert_array_equal(found[0][7:], wanted[0][7:])
 
 
 @pytest.mark.parametrize("length", [60, 3000, 300_000])
-def test_recurrences_whose_factors_leave_the_range(device, length) -> None:
+def test_recurrences_whose_factors_leave_the_range(webgpu, length) -> None:
     """Products of factors are too large for a float; what they multiply is 0, or very small."""
     a, b = np.full(length, 8, "f4"), np.zeros(length, "f4")
     a[60:] = np.resize(np.array([0.125, 8], "f4"), length - 60)
-    np.testing.assert_array_equal(*recurrences(device, a, b, axis=0, reverse=False))
+    np.testing.assert_array_equal(*recurrences(webgpu, a, b, axis=0, reverse=False))
     b[0] = 2.0**-100
-    np.testing.assert_array_equal(*recurrences(device, a, b, axis=0, reverse=False))
+    np.testing.assert_array_equal(*recurrences(webgpu, a, b, axis=0, reverse=False))
 
 
 @pytest.mark.parametrize("length", [60, 5000, 300_000])
-def test_a_factor_of_zero_starts_a_recurrence_anew(device, length) -> None:
+def test_a_factor_of_zero_starts_a_recurrence_anew(webgpu, length) -> None:
     """After an infinity, too, and after a NaN."""
     a, b = np.full(length, 0.5, "f4"), np.ones(length, "f4")
     b[5], a[10], b[20], a[25], a[length // 2] = math.inf, 0, math.nan, 0, 0
     for reverse in (False, True):
-        found, wanted = recurrences(device, a, b, axis=0, reverse=reverse)
+        found, wanted = recurrences(webgpu, a, b, axis=0, reverse=reverse)
         np.testing.assert_allclose(found, wanted, rtol=1e-6)

@@ -1,6 +1,7 @@
 """Transforms, traces, checkpoints and ops of one's own on a GPU, and random programs: all as on the
 CPU in float32."""
 
+import functools
 import itertools
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -19,31 +20,15 @@ from tests.support.changes import Pool, value_programs
 from tests.support.checkpoint_programs import PROGRAMS, gradients_of, plain
 from tests.support.helpers import as_tuple
 from tests.support.transform_cases import ADJOINT, CASES, TRANSFORMS, Case, transformed
+from tests.webgpu import tensors
+from tests.webgpu.tensors import leaf, numbers, on
 
 pytestmark = pytest.mark.webgpu
 
 # Of the largest magnitude in the result. Both devices round every op, which are a few dozen here,
 # with terms of both signs in their sums.
 TOLERANCE = 1e-5
-
-
-def on(device: str, values: Any, dtype: Any = np.float32, **options: Any) -> ad.Tensor:
-    return ad.tensor(np.asarray(values, dtype), device=device, **options)
-
-
-def leaf(device: str, values: Any) -> ad.Tensor:
-    return on(device, values, requires_grad=True)
-
-
-def numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).uniform(0.2, 1.5, shape).astype(np.float32)
-
-
-def close(found: Any, expected: Any, tolerance: float = TOLERANCE) -> None:
-    found, expected = np.asarray(found), np.asarray(expected)
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    scale = np.abs(expected).max(initial=0)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * scale)
+close = functools.partial(tensors.close, tolerance=TOLERANCE)
 
 
 # Transforms
@@ -160,7 +145,7 @@ def test_a_traced_training_step_with_dropout_and_momentum_replays_its_updates() 
         return out
 
     assert losses("webgpu", True) == losses("webgpu", False)
-    close(np.array(losses("webgpu", True)), np.array(losses("cpu", True)))
+    close(np.array(losses("webgpu", True), "f"), np.array(losses("cpu", True), "f"))
 
 
 def test_a_trace_is_for_the_device_it_was_made_on() -> None:

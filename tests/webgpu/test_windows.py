@@ -5,13 +5,14 @@ results are equal bit for bit.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
-from adjoint import backends
 from adjoint.backends.cpu import NUMPY
+from tests.support.convolutions import case, geometry
+from tests.webgpu.calls import laid_out, same
 
 pytestmark = [pytest.mark.webgpu, pytest.mark.usefixtures("ieee")]
 
@@ -19,14 +20,9 @@ Ints = tuple[int, ...]
 LAYOUTS = ("transposed", "sliced", "backwards")
 
 
-@pytest.fixture(scope="module")
-def device():
-    return backends.backend("webgpu")
-
-
-def need(device, dtype: str) -> None:
-    if np.dtype(dtype) not in device.gpu.dtypes:
-        pytest.skip(f"{device.gpu.name} has no {dtype}")
+def need(webgpu, dtype: str) -> None:
+    if np.dtype(dtype) not in webgpu.gpu.dtypes:
+        pytest.skip(f"{webgpu.gpu.name} has no {dtype}")
 
 
 def whole(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
@@ -35,56 +31,6 @@ def whole(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
 
 def real(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def on(device, x: np.ndarray, layout: str = "plain"):
-    """x on the device, in memory as a layout has it."""
-    if layout == "transposed":
-        base = device.from_numpy(x.T.copy())
-        return base.view(x.shape, base.strides[::-1])
-    if layout == "backwards":
-        base = device.from_numpy(np.flip(x).copy())
-        return base.view(x.shape, tuple(-s for s in base.strides), max(x.size - 1, 0))
-    if layout == "sliced":
-        wide = np.full([2 * n + 3 for n in x.shape], 77, x.dtype)
-        wide[tuple(slice(1, 2 * n + 1, 2) for n in x.shape)] = x
-        base = device.from_numpy(wide)
-        return base.view(x.shape, tuple(2 * s for s in base.strides), sum(base.strides))
-    return device.from_numpy(x)
-
-
-def same(device, name: str, *arrays: np.ndarray, layout: str = "plain", **attrs: Any) -> None:
-    """Results are equal bit for bit; indices are int32 on a GPU."""
-    expected = NUMPY[name](*arrays, **attrs)
-    found = device.KERNELS[name](*[on(device, x, layout) for x in arrays], **attrs)
-    if not isinstance(expected, tuple):
-        expected, found = (expected,), (found,)
-    for e, f in zip(expected, found, strict=True):
-        f = device.to_numpy(f)
-        assert f.dtype == (np.int32 if e.dtype == np.int64 else e.dtype)
-        np.testing.assert_array_equal(f, e)
-
-
-class Case(NamedTuple):
-    x: Ints
-    w: Ints
-    geometry: dict[str, Any]
-
-    @property
-    def out(self) -> Ints:
-        return NUMPY["conv"](np.empty(self.x), np.empty(self.w), **self.geometry).shape
-
-
-def geometry(rank: int, stride: Any = 1, padding: Any = 0, dilation: Any = 1) -> dict[str, Any]:
-    def every(value: Any) -> tuple:
-        return value if isinstance(value, tuple) else (value,) * rank
-
-    pads = tuple(p if isinstance(p, tuple) else (p, p) for p in every(padding))
-    return {"stride": every(stride), "padding": pads, "dilation": every(dilation)}
-
-
-def case(x: Ints, w: Ints, *arguments: Any, groups: int = 1, **named: Any) -> Case:
-    return Case(x, w, {**geometry(len(x) - 2, *arguments, **named), "groups": groups})
 
 
 CASES = {
@@ -128,72 +74,72 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 class TestConvolution:
-    def test_output(self, device, name):
+    def test_output(self, webgpu, name):
         shape_x, shape_w, geometry = CASES[name]
         x, w, bias = whole(*shape_x), whole(*shape_w, seed=1), whole(shape_w[0], seed=2)
-        same(device, "conv", x, w, bias, **geometry)
+        same(webgpu, "conv", x, w, bias, **geometry)
 
-    def test_input_gradient(self, device, name):
+    def test_input_gradient(self, webgpu, name):
         case = CASES[name]
         g, w = whole(*case.out), whole(*case.w, seed=1)
-        same(device, "conv_input", g, w, x_shape=case.x, **case.geometry)
+        same(webgpu, "conv_input", g, w, x_shape=case.x, **case.geometry)
 
-    def test_weight_gradient(self, device, name):
+    def test_weight_gradient(self, webgpu, name):
         case = CASES[name]
         x, g = whole(*case.x), whole(*case.out, seed=1)
-        same(device, "conv_weight", x, g, w_shape=case.w, **case.geometry)
+        same(webgpu, "conv_weight", x, g, w_shape=case.w, **case.geometry)
 
 
 LAID_OUT = case((3, 6, 9, 8), (4, 3, 3, 2), (2, 1), (1, 2), groups=2)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_convolution_of_any_layout(device, layout):
+def test_convolution_of_any_layout(webgpu, layout):
     x, w, bias, g = whole(*LAID_OUT.x), whole(*LAID_OUT.w), whole(4), whole(*LAID_OUT.out)
     geometry = LAID_OUT.geometry
-    same(device, "conv", x, w, bias, layout=layout, **geometry)
-    same(device, "conv_input", g, w, layout=layout, x_shape=x.shape, **geometry)
-    same(device, "conv_weight", x, g, layout=layout, w_shape=w.shape, **geometry)
+    same(webgpu, "conv", x, w, bias, layout=layout, **geometry)
+    same(webgpu, "conv_input", g, w, layout=layout, x_shape=x.shape, **geometry)
+    same(webgpu, "conv_weight", x, g, layout=layout, w_shape=w.shape, **geometry)
 
 
-def test_convolution_without_a_bias(device):
-    same(device, "conv", whole(2, 3, 5, 6), whole(5, 3, 2, 2), **geometry(2), groups=1)
+def test_convolution_without_a_bias(webgpu):
+    same(webgpu, "conv", whole(2, 3, 5, 6), whole(5, 3, 2, 2), **geometry(2), groups=1)
 
 
-def test_convolution_of_known_numbers(device):
+def test_convolution_of_known_numbers(webgpu):
     """An array of one number has no memory until a program needs it."""
     x, w = np.full((2, 3, 5, 6), 2, np.float32), np.full((4, 3, 2, 2), 3, np.float32)
-    numbers = [device.Array(z.shape, z.dtype, None, number=z.flat[0].item()) for z in (x, w)]
-    found = device.KERNELS["conv"](*numbers, None, **geometry(2, padding=1), groups=1)
+    numbers = [webgpu.Array(z.shape, z.dtype, None, number=z.flat[0].item()) for z in (x, w)]
+    found = webgpu.KERNELS["conv"](*numbers, None, **geometry(2, padding=1), groups=1)
     expected = NUMPY["conv"](x, w, None, **geometry(2, padding=1), groups=1)
-    np.testing.assert_array_equal(device.to_numpy(found), expected)
+    np.testing.assert_array_equal(webgpu.to_numpy(found), expected)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "float16"])
-def test_convolution_of_other_dtypes(device, dtype):
-    need(device, dtype)
+def test_convolution_of_other_dtypes(webgpu, dtype):
+    need(webgpu, dtype)
     x, w, g = (abs(whole(*shape, dtype=dtype)) for shape in ((9, 9, 20, 20), (5, 9, 3, 3), (5,)))
     shape = geometry(2, 2, 1)
-    same(device, "conv", x, w, g, **shape, groups=1)
+    same(webgpu, "conv", x, w, g, **shape, groups=1)
     g = abs(whole(9, 5, 10, 10, dtype=dtype))
-    same(device, "conv_input", g, w, x_shape=x.shape, **shape, groups=1)
+    same(webgpu, "conv_input", g, w, x_shape=x.shape, **shape, groups=1)
     g[1:] = 0  # what float16 has exactly
-    same(device, "conv_weight", x, g, w_shape=w.shape, **shape, groups=1)
+    same(webgpu, "conv_weight", x, g, w_shape=w.shape, **shape, groups=1)
 
 
-def test_float16_is_summed_in_float32(device):
+def test_float16_is_summed_in_float32(webgpu):
     """4096 ones: float16 would stop at 2048."""
-    need(device, "float16")
+    need(webgpu, "float16")
     x, w = np.ones((1, 4096, 2), np.float16), np.ones((2, 4096, 1), np.float16)
-    same(device, "conv", x, w, **geometry(1), groups=1)
+    same(webgpu, "conv", x, w, **geometry(1), groups=1)
     x, g = np.ones((1, 1, 4096), np.float16), np.ones((1, 1, 4096), np.float16)
-    same(device, "conv_weight", x, g, w_shape=(1, 1, 1), **geometry(1), groups=1)
-    same(device, "window_sum", x, kernel=(4095,), stride=(1,), padding=((0, 0),))
+    same(webgpu, "conv_weight", x, g, w_shape=(1, 1, 1), **geometry(1), groups=1)
+    same(webgpu, "window_sum", x, kernel=(4095,), stride=(1,), padding=((0, 0),))
     x = np.ones((1, 1, 61, 67), np.float16)
     x += np.float16(2**-10)
     attrs = {"stride": (1, 1), "padding": ((0, 0), (0, 0))}
-    same(device, "window_sum", x, kernel=(61, 66), **attrs)
-    same(device, "window_spread", x[..., :22, :28], shape=x.shape, kernel=(40, 40), **attrs)
+    same(webgpu, "window_sum", x, kernel=(61, 66), **attrs)
+    same(webgpu, "window_spread", x[..., :22, :28], shape=x.shape, kernel=(40, 40), **attrs)
 
 
 def magnitude(name: str, *arrays: np.ndarray, **attrs: Any) -> np.ndarray:
@@ -201,7 +147,7 @@ def magnitude(name: str, *arrays: np.ndarray, **attrs: Any) -> np.ndarray:
     return NUMPY[name](*[np.abs(x).astype(np.float64) for x in arrays], **attrs)
 
 
-def test_sums_of_products_are_rounded_as_often_as_there_are_terms_at_most(device):
+def test_sums_of_products_are_rounded_as_often_as_there_are_terms_at_most(webgpu):
     """Relative to the magnitudes of the terms, as terms may cancel: a unit in the last place, 6e-8,
     times the square root of the number of terms is what is expected, 10 of those the limit."""
     case = CASES["more channels than are read at once"]
@@ -214,28 +160,30 @@ def test_sums_of_products_are_rounded_as_often_as_there_are_terms_at_most(device
     for name, arrays, attrs, terms in calls:
         attrs = {**attrs, **case.geometry}
         exact = NUMPY[name](*[z.astype(np.float64) for z in arrays], **attrs)
-        found = device.to_numpy(device.KERNELS[name](*[on(device, z) for z in arrays], **attrs))
+        found = webgpu.to_numpy(
+            webgpu.KERNELS[name](*[laid_out(webgpu, z) for z in arrays], **attrs)
+        )
         error = np.abs(found - exact) / magnitude(name, *arrays, **attrs)
         assert error.max() < 10 * 6e-8 * math.sqrt(terms), name
 
 
-def test_weight_gradients_are_the_same_each_time(device):
+def test_weight_gradients_are_the_same_each_time(webgpu):
     case = CASES["a sum in parts"]
-    x, g = on(device, real(*case.x)), on(device, real(*case.out, seed=1))
-    run = device.KERNELS["conv_weight"]
+    x, g = laid_out(webgpu, real(*case.x)), laid_out(webgpu, real(*case.out, seed=1))
+    run = webgpu.KERNELS["conv_weight"]
     results = [run(x, g, w_shape=case.w, **case.geometry) for _ in range(3)]
-    first, *others = [device.to_numpy(out).tobytes() for out in results]
+    first, *others = [webgpu.to_numpy(out).tobytes() for out in results]
     assert others == [first, first]
 
 
-def test_nan_reaches_only_windows_that_have_it(device):
+def test_nan_reaches_only_windows_that_have_it(webgpu):
     x, w = whole(9, 2, 6, 5), whole(3, 2, 3, 3)
     x[0, 0, 0, 0] = np.nan
     x[4, 1, 3, 2] = np.inf
-    same(device, "conv", x, abs(w) + 1, **geometry(2, 1, 2), groups=1)
+    same(webgpu, "conv", x, abs(w) + 1, **geometry(2, 1, 2), groups=1)
     g = whole(9, 3, 6, 5)
     g[0, 0, 0, 0] = np.nan
-    same(device, "conv_input", g, w, x_shape=x.shape, **geometry(2, 1, 1), groups=1)
+    same(webgpu, "conv_input", g, w, x_shape=x.shape, **geometry(2, 1, 1), groups=1)
 
 
 POOLS = {
@@ -262,56 +210,56 @@ def without_dilation(geometry: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", POOLS)
 class TestPooling:
     @pytest.fixture(autouse=True)
-    def has_dtype(self, device, dtype):
-        need(device, dtype)
+    def has_dtype(self, webgpu, dtype):
+        need(webgpu, dtype)
 
-    def test_largest(self, device, name, dtype):
+    def test_largest(self, webgpu, name, dtype):
         """Of few different numbers, so that many are equal."""
         shape, kernel, geometry = POOLS[name]
-        same(device, "max_pool", whole(*shape, dtype=dtype), kernel=kernel, **geometry)
+        same(webgpu, "max_pool", whole(*shape, dtype=dtype), kernel=kernel, **geometry)
 
-    def test_sum(self, device, name, dtype):
+    def test_sum(self, webgpu, name, dtype):
         shape, kernel, geometry = POOLS[name]
         plain = without_dilation(geometry)
-        same(device, "window_sum", whole(*shape, dtype=dtype), kernel=kernel, **plain)
+        same(webgpu, "window_sum", whole(*shape, dtype=dtype), kernel=kernel, **plain)
 
-    def test_sum_gradient(self, device, name, dtype):
+    def test_sum_gradient(self, webgpu, name, dtype):
         shape, kernel, geometry = POOLS[name]
         plain = {"kernel": kernel, **without_dilation(geometry)}
         g = whole(*NUMPY["window_sum"](np.empty(shape), **plain).shape, dtype=dtype)
-        same(device, "window_spread", g, shape=shape, **plain)
+        same(webgpu, "window_spread", g, shape=shape, **plain)
 
 
 @pytest.mark.parametrize("kernel", [(3, 2), (11, 13)])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_pooling_of_any_layout(device, layout, kernel):
+def test_pooling_of_any_layout(webgpu, layout, kernel):
     x, plain = whole(2, 3, 17, 15), without_dilation(geometry(2, 2, 1))
-    same(device, "max_pool", x, layout=layout, kernel=kernel, **geometry(2, 2, 1))
-    same(device, "window_sum", x, layout=layout, kernel=kernel, **plain)
+    same(webgpu, "max_pool", x, layout=layout, kernel=kernel, **geometry(2, 2, 1))
+    same(webgpu, "window_sum", x, layout=layout, kernel=kernel, **plain)
     g = whole(*NUMPY["window_sum"](x, kernel=kernel, **plain).shape)
-    same(device, "window_spread", g, layout=layout, shape=x.shape, kernel=kernel, **plain)
+    same(webgpu, "window_spread", g, layout=layout, shape=x.shape, kernel=kernel, **plain)
 
 
-def test_pooling_of_known_numbers(device):
+def test_pooling_of_known_numbers(webgpu):
     x = np.full((2, 3, 5, 6), 2, np.float32)
-    number = device.Array(x.shape, x.dtype, None, number=2.0)
+    number = webgpu.Array(x.shape, x.dtype, None, number=2.0)
     for name, shape in (("max_pool", geometry(2, 2, 1)), ("window_sum", {})):
         attrs = {"kernel": (2, 3), **(shape or without_dilation(geometry(2, 2, 1)))}
-        expected, found = NUMPY[name](x, **attrs), device.KERNELS[name](number, **attrs)
+        expected, found = NUMPY[name](x, **attrs), webgpu.KERNELS[name](number, **attrs)
         if name == "window_sum":
             expected, found = (expected,), (found,)
         for e, f in zip(expected, found, strict=True):
-            np.testing.assert_array_equal(device.to_numpy(f), e)
+            np.testing.assert_array_equal(webgpu.to_numpy(f), e)
 
 
 @pytest.mark.parametrize("dilation", [2, (3, 1)])
-def test_largest_of_dilated_windows(device, dilation):
-    same(device, "max_pool", whole(2, 3, 11, 9), kernel=(3, 2), **geometry(2, 2, 1, dilation))
-    same(device, "max_pool", whole(2, 3, 40, 31), kernel=(9, 10), **geometry(2, 1, 4, dilation))
+def test_largest_of_dilated_windows(webgpu, dilation):
+    same(webgpu, "max_pool", whole(2, 3, 11, 9), kernel=(3, 2), **geometry(2, 2, 1, dilation))
+    same(webgpu, "max_pool", whole(2, 3, 40, 31), kernel=(9, 10), **geometry(2, 1, 4, dilation))
 
 
 @pytest.mark.parametrize("kernel", [(2, 2), (9, 9)])
-def test_largest_of_special_values(device, kernel):
+def test_largest_of_special_values(webgpu, kernel):
     """NaN is larger than all, -inf than padding, and the first of both zeros is taken."""
     special = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-42, -1e-42], np.float32)
     x = np.random.default_rng(3).choice(special, (4, 5, 21, 23))
@@ -319,21 +267,21 @@ def test_largest_of_special_values(device, kernel):
     x[2] = np.random.default_rng(5).choice(special[4:6], (5, 21, 23))
     shape = {"kernel": kernel, **geometry(2, 2, 1)}
     expected, places = NUMPY["max_pool"](x, **shape)
-    found, indices = map(device.to_numpy, device.KERNELS["max_pool"](on(device, x), **shape))
+    found, indices = map(webgpu.to_numpy, webgpu.KERNELS["max_pool"](laid_out(webgpu, x), **shape))
     np.testing.assert_array_equal(indices, places)
     np.testing.assert_array_equal(found, expected)
 
 
-def test_window_of_nothing_but_padding_is_lower_than_all(device):
+def test_window_of_nothing_but_padding_is_lower_than_all(webgpu):
     shape = {"kernel": (2,), **geometry(1, 1, 3, 2)}
-    same(device, "max_pool", whole(2, 3, 1), **shape)
+    same(webgpu, "max_pool", whole(2, 3, 1), **shape)
 
 
-def test_sum_over_large_windows_is_exact_to_float32(device):
+def test_sum_over_large_windows_is_exact_to_float32(webgpu):
     """Positive terms, so nothing cancels: 1e-6 of the sum is some tens of its last place."""
     x = abs(real(2, 2, 300, 280))
     for kernel in ((300, 280), (250, 260)):
         attrs = {"kernel": kernel, "stride": (20, 10), "padding": ((0, 0), (0, 0))}
         exact = NUMPY["window_sum"](x.astype(np.float64), **attrs)
-        found = device.to_numpy(device.KERNELS["window_sum"](on(device, x), **attrs))
+        found = webgpu.to_numpy(webgpu.KERNELS["window_sum"](laid_out(webgpu, x), **attrs))
         np.testing.assert_allclose(found, exact, rtol=1e-6, atol=0)
