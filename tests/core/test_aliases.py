@@ -13,11 +13,10 @@ import pytest
 import adjoint as ad
 from adjoint import nn
 from adjoint.functions.aliases import Alias
-from tests.support.helpers import as_tuple, needs_kernels
+from tests.support.helpers import DEVICES, as_tuple, needs_kernels
 from tests.support.records import ADJOINT, TABLE, Record
 
 VALUES = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
-DEVICES = ["cpu", pytest.param("webgpu", marks=pytest.mark.webgpu)]
 
 
 @pytest.fixture(params=DEVICES)

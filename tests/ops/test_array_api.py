@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from tests.support.helpers import as_tuple
+from tests.support.helpers import DEVICES, as_tuple
 
 # The standard's functions, as Python writes signatures. `test_signature` compares adjoint with
 # them, and `test_signatures_are_those_of_the_oracle` compares them with array-api-strict.
@@ -1612,7 +1612,6 @@ def test_inspection_types_and_contents() -> None:
     }
 
 
-DEVICES = ["cpu", pytest.param("webgpu", marks=pytest.mark.webgpu)]
 OF_MOST_DIMENSIONS: list[Callable] = [
     lambda x, y: ad.where(x > y, x + y, 2),
     lambda x, y: x[x > 0],

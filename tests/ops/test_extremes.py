@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from tests.support.helpers import derivative, leaf, values
+from tests.support.helpers import DEVICES, derivative, leaf, values
 
-DEVICES = ["cpu", pytest.param("webgpu", marks=pytest.mark.webgpu)]
 EPS = {"f2": 2.0**-10, "f4": 2.0**-23, "f8": 2.0**-52}
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from tests.support.helpers import DEVICES
 from tests.support.samples import OPS
 
 F = ad.nn.functional
-DEVICES = ["cpu", pytest.param("webgpu", marks=pytest.mark.webgpu)]
 Call = Callable[[ad.Tensor, Any], Any]
 
 

@@ -14,6 +14,7 @@ from adjoint.backends.cpu import jit
 needs_kernels = pytest.mark.skipif(
     jit.obstacle() is not None, reason="kernels can't be compiled here"
 )
+DEVICES = ["cpu", pytest.param("webgpu", marks=pytest.mark.webgpu)]
 
 
 def leaf(values: Any, dtype: Any = np.float64) -> ad.Tensor:

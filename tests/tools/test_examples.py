@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from tests.support.helpers import close, derivative, values
+from tests.support.helpers import DEVICES, close, derivative, values
 from tests.support.paths import ROOT
 from tests.support.processes import python
 
@@ -190,7 +190,7 @@ def test_checkpoints_need_less_memory_and_give_the_same_gradients(tmp_path: Path
 # Weights of PyTorch.
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("webgpu", marks=pytest.mark.webgpu)])
+@pytest.mark.parametrize("device", DEVICES)
 def test_weights_move_between_adjoint_and_pytorch(tmp_path: Path, device: str) -> None:
     pytest.importorskip("safetensors")
     out = printed("torch_weights.py", "--quick", "--device", device, folder=tmp_path)
