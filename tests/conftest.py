@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import swiftshader as driver
 
 import adjoint
 from adjoint.backends.cpu.jit import cache, trust
 from adjoint.backends.devices import devices
+from tests.support import swiftshader as driver
 
 PEERS = {"torch": "PyTorch", "jax": "JAX"}
 

@@ -1,7 +1,9 @@
-"""Processes of pytest that share the tests: `pytest -p shared_run --claims=FOLDER`, twice or more.
+"""Processes of pytest that share the tests: `pytest -p tests.shared_run --claims=FOLDER`, started
+twice or more.
 
 Each takes a file that no other has taken, collects it and runs it, until all are taken. So no
-process collects what another one runs, nothing is sent between them, and a file stays together.
+process collects what another one runs, nothing is sent between them, and a file stays together. But
+where each test is a long program of its own, they are taken one by one.
 """
 
 from itertools import pairwise
@@ -12,12 +14,14 @@ import pytest
 FILES = pytest.StashKey[list[pytest.Collector]]()
 # What takes longest comes first: at the end, one processor would wait for another.
 FIRST = (
-    "test_webgpu_swiftshader.py",
-    "test_transforms.py",
-    "test_examples.py",
-    "test_linalg_gradients.py",
-    "test_webgpu_functions.py",
+    "webgpu/test_swiftshader.py",
+    "tools/test_examples.py",
+    "webgpu/test_runtime.py",
+    "transforms/test_transforms.py",
+    "linalg/test_gradients.py",
+    "webgpu/test_functions.py",
 )
+ONE_BY_ONE = ("webgpu/test_swiftshader.py",)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,13 +37,22 @@ def pytest_collection(session: pytest.Session) -> bool:
 
 
 def rank(file: str) -> tuple[int, str]:
-    name = Path(file).name
-    return (FIRST.index(name) if name in FIRST else len(FIRST), name)
+    name = in_its_folder(Path(file))
+    return (FIRST.index(name) if name in FIRST else len(FIRST), file)
+
+
+def in_its_folder(file: Path) -> str:
+    return "/".join(file.parts[-2:])
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool:
+    claims = session.config.getoption("claims")
     for number, file in enumerate(session.stash[FILES]):
-        if is_free(session.config.getoption("claims") / str(number)):
+        if in_its_folder(file.path) in ONE_BY_ONE:
+            for k, item in enumerate(session.genitems(file)):
+                if is_free(claims / f"{number}-{k}"):
+                    run(session, [item])
+        elif is_free(claims / str(number)):
             run(session, list(session.genitems(file)))
     return True
 

@@ -1,0 +1,1 @@
+"""Kernels on the CPU: their language, templates, compiling, threads and memory."""

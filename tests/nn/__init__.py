@@ -1,0 +1,1 @@
+"""Models: layers, optimizers, schedulers, loaders, training."""

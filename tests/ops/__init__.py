@@ -1,0 +1,1 @@
+"""Ops and public functions against NumPy, PyTorch and the array API."""

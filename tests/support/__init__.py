@@ -1,0 +1,1 @@
+"""What several rooms use: tables of cases, references, helpers."""

@@ -1,0 +1,1 @@
+"""What is around the library: files, graphs, profiles, the command line, documents, tests."""

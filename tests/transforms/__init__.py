@@ -1,0 +1,1 @@
+"""Functions of functions: transforms, vmap, traces, checkpoints, checks of gradients."""

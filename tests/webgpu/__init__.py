@@ -1,0 +1,1 @@
+"""GPUs: what runs on the CPU runs there with the same results."""
