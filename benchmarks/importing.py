@@ -6,7 +6,7 @@ import tempfile
 
 from ._common import Report, output
 
-LIMIT = 1.5
+LIMIT = 1.35
 
 TIME = """
 import time

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 
-from adjoint.backends.cpu import jit
+from adjoint.backends.cpu.jit.availability import available
 
 from ._common import Report, duration, markdown_table, output
 from ._machine import described
@@ -40,7 +40,7 @@ BUSY_STEPS = 20_000
 
 
 def run(rounds: int) -> Report:
-    if not jit.available():
+    if not available():
         print("llvmlite isn't installed: there are no kernels")
         return Report({})
     calls, kernels = first_calls(rounds)

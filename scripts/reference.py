@@ -233,7 +233,8 @@ def public_bases(cls: type, known: set[type]) -> list[type]:
 def members(cls: type, known: set[type]) -> dict[str, Any]:
     """A class's methods and properties that say what they do. If it has a known base, only those
     that are called in another way than there, or have an example, as helpers haven't."""
-    own = [base for base in cls.__mro__ if home(base).startswith("adjoint") and base not in known]
+    shown = {part for base in cls.__mro__ if base in known for part in base.__mro__}
+    own = [base for base in cls.__mro__ if home(base).startswith("adjoint") and base not in shown]
     found = {name: value for base in reversed(own) for name, value in vars(base).items()}
     told = {name: found[name] for name in sorted(found) if is_told(name, found[name])}
     base = next((base for base in cls.__mro__ if base in known), None)

@@ -9,6 +9,7 @@ import types as _types
 import typing as _typing
 
 from . import autograd, op
+from . import backends as _backends
 from ._core import tensor as _tensor
 from ._core.tensor import Tensor
 from ._foundation import dtypes as _dtypes
@@ -24,7 +25,6 @@ from .functions.arrangement import *
 from .functions.contractions import *
 from .functions.creation import *
 from .functions.dtypes import *
-from .functions.einsum import *
 from .functions.elementwise import *
 from .functions.indexing import *
 from .functions.inspection import *
@@ -40,6 +40,8 @@ __array_api_version__ = "2025.12"
 
 e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
 
+_backends.backend("cpu")  # where tensors are unless they are told
+
 # Pickles of 0.1 name modules that have moved.
 _sys.modules.update({f"{__name__}._tensor": _tensor, f"{__name__}._dtypes": _dtypes})
 
@@ -47,6 +49,8 @@ _sys.modules.update({f"{__name__}._tensor": _tensor, f"{__name__}._dtypes": _dty
 # those whose `__all__` is public, the cheapest first.
 _LAZY = ("data", "fft", "linalg", "nn", "optim", "random", "testing")
 _LAZY_FUNCTIONS = (
+    "functions.einsum",
+    "functions.sets",
     "backends.settings",
     "backends.devices",
     "_transforms.checkpoint",
@@ -68,6 +72,8 @@ if _typing.TYPE_CHECKING:
     from ._transforms.vmap import *
     from .backends.devices import *
     from .backends.settings import *
+    from .functions.einsum import *
+    from .functions.sets import *
 
 
 def _loaded_lazily() -> _typing.Iterator[_types.ModuleType]:
@@ -91,7 +97,7 @@ def __getattr__(name: str) -> _typing.Any:
 
 def _public_names() -> list[str]:
     """Names that `from adjoint import *` brings: all but those of builtins."""
-    internal = {"backends", "functions", "primitives"}
+    internal = {"backends", "functions", "kernels", "primitives"}
     names = {*globals(), *(name for module in _loaded_lazily() for name in module.__all__)}
     hidden = {name for name in names if name.startswith("_") or hasattr(_builtins, name)}
     return sorted(names - hidden - internal)

@@ -10,24 +10,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ._core.node import Argument, Node, registered
+from ._core.node import Argument, Node, call_hook, registered
 from ._core.tensor import Tensor, check_callable, check_like, describe, share, wrap
 from ._engine.graph_walks import leading_to, reachable
-from ._engine.serial import Default, propagate
-from ._engine.visit import timed_hook
 from ._foundation.errors import ArgumentError, DTypeError, GradientError, ShapeError
-from ._foundation.thread_limits import checked_threads
+from ._foundation.thread_limits import DefaultWorkers, checked_threads
 from .primitives.creation import full
 from .primitives.elementwise import add
 
-__all__ = [
-    "Gradients",
-    "backward",
-    "get_default_workers",
-    "grad",
-    "gradients",
-    "set_default_workers",
-]
+__all__ = ["Gradients", "backward", "get_default_workers", "grad", "gradients"]
+__all__ += ["set_default_workers"]
 
 LeafCallback = Callable[[Tensor, Tensor], Any]
 
@@ -45,6 +37,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=unlock)
 
 
+def propagate(*args: Any, **kwargs: Any) -> None:
+    """Send gradients from seeds towards leaves, by the engine, which the first pass loads."""
+    from ._engine import propagation
+
+    globals()["propagate"] = propagation.propagate
+    propagation.propagate(*args, **kwargs)
+
+
 def set_default_workers(n: int) -> None:
     """Let backward passes use up to n threads, unless they say otherwise by `workers=`.
 
@@ -53,7 +53,7 @@ def set_default_workers(n: int) -> None:
     2
     >>> ad.set_default_workers(1)
     """
-    Default.workers = checked_workers("set_default_workers", 0 if n is None else n) or 1
+    DefaultWorkers.count = checked_workers("set_default_workers", 0 if n is None else n) or 1
 
 
 def get_default_workers() -> int:
@@ -62,7 +62,7 @@ def get_default_workers() -> int:
     >>> ad.get_default_workers()
     1
     """
-    return Default.workers
+    return DefaultWorkers.count
 
 
 def checked_workers(function: str, workers: int | None) -> int | None:
@@ -103,9 +103,9 @@ def backward(
         accumulate(owner, g)
         if node.extra is not None:
             for hook in registered(node.extra.post_hooks):
-                timed_hook(hook)(owner)
+                call_hook(hook, owner)
         if on_leaf_grad is not None:
-            timed_hook(on_leaf_grad)(owner, g)
+            call_hook(on_leaf_grad, owner, g)
 
     propagate(
         [root],
@@ -199,7 +199,7 @@ def gradients(
         if owner is not None:
             found.append((node.order, owner))
             if on_leaf_grad is not None:
-                timed_hook(on_leaf_grad)(owner, grads[node])
+                call_hook(on_leaf_grad, owner, grads[node])
 
     propagate(
         [root],

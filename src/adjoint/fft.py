@@ -31,22 +31,8 @@ from .functions.shapes import concat
 from .primitives.conversions import cast
 from .primitives.fourier import fourier
 
-__all__ = [
-    "fft",
-    "fftfreq",
-    "fftn",
-    "fftshift",
-    "hfft",
-    "ifft",
-    "ifftn",
-    "ifftshift",
-    "ihfft",
-    "irfft",
-    "irfftn",
-    "rfft",
-    "rfftfreq",
-    "rfftn",
-]
+__all__ = ["fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft"]
+__all__ += ["irfft", "irfftn", "rfft", "rfftfreq", "rfftn"]
 
 
 def __dir__() -> list[str]:

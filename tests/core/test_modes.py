@@ -328,7 +328,7 @@ INTERRUPTED = {
     mapped: (23, ("_transforms/vmap.py", "_trace/partial.py", "random/_generator.py")),
     checkpointed: (5, ("_transforms/checkpoint.py", "_core/random_state.py")),
     profiled: (5, ("_profile/session.py", "_foundation/spans.py")),
-    differentiated: (1, ("_engine/visit.py", "_engine/serial.py")),
+    differentiated: (1, ("_engine/visit.py", "_engine/serial.py", "_engine/propagation.py")),
     called_with_others: (1, ("functional_call.py",)),
     configured: (1, ("_foundation/config.py",)),
 }

@@ -158,7 +158,7 @@ def test_backward_and_grad_give_the_serial_result_too(workers: int) -> None:
 def test_the_default_holds_for_all_and_is_overruled(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(
-        parallel, "propagate", lambda seeds, run, workers: asked.append(workers) or False
+        parallel, "try_in_parallel", lambda seeds, run, workers: asked.append(workers) or False
     )
     x = ad.tensor(2.0, requires_grad=True)
     ad.set_default_workers(3)
@@ -192,7 +192,7 @@ def test_workers_is_a_positive_integer(workers: object) -> None:
 
 @pytest.mark.parametrize("options", [{"create_graph": True}, {}], ids=["recorded", "traced"])
 def test_recorded_gradients_and_traces_are_serial(options: dict, monkeypatch) -> None:
-    monkeypatch.setattr(parallel, "propagate", lambda *args: pytest.fail("not serial"))
+    monkeypatch.setattr(parallel, "try_in_parallel", lambda *args: pytest.fail("not serial"))
     x = ad.tensor([1.0, 2.0], requires_grad=True)
     if options:
         ad.gradients((x * x).sum(), workers=4, **options)

@@ -117,12 +117,12 @@ def test_gradients_of_gradients_of_large_arrays() -> None:
 
 
 def long_map() -> Any:
-    return elementwise.large("exp", NUMPY["exp"], (normal(5 * CHUNK + 3),), {})
+    return elementwise.compute("exp", NUMPY["exp"], (normal(5 * CHUNK + 3),), {})
 
 
 def strided_map() -> Any:
     x = normal(7, 2 * CHUNK + 6)
-    return elementwise.large("subtract", NUMPY["subtract"], (x[:, ::2], x[:, :1]), {})
+    return elementwise.compute("subtract", NUMPY["subtract"], (x[:, ::2], x[:, :1]), {})
 
 
 def long_sums() -> Any:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from adjoint.backends.cpu import windows
 from adjoint.backends.cpu.fast import convolution, direct_convolution
 from adjoint.backends.cpu.jit import threads
-from adjoint.kernels.convolution import plans
-from adjoint.kernels.convolution.plans import Machine, Shape
+from adjoint.kernels.convolution import tilings
+from adjoint.kernels.convolution.tilings import Machine, Shape
 from tests.kernels import rounding
 from tests.support.convolutions import Case, case
 from tests.support.helpers import needs_kernels
@@ -64,7 +64,7 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def _always_direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "faster", lambda name, shape, products: True)
+    monkeypatch.setattr(convolution, "is_faster", lambda name, shape, products: True)
 
 
 @pytest.fixture
@@ -229,10 +229,10 @@ def test_image_by_image(kind: str, name: str, monkeypatch, _three_threads) -> No
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("kind", ["many channels", "one channel", "three dimensions"])
 def test_parts_that_fit_a_small_cache(kind: str, name: str, monkeypatch) -> None:
-    monkeypatch.setattr(plans, "NEAR", 2000)
-    monkeypatch.setattr(plans, "FAR", 4000)
-    for cached in (plans.forward, plans.backward, plans.weights):
-        monkeypatch.setattr(plans, cached.__name__, cached.__wrapped__)
+    monkeypatch.setattr(tilings, "NEAR", 2000)
+    monkeypatch.setattr(tilings, "FAR", 4000)
+    for cached in (tilings.forward, tilings.backward, tilings.weights):
+        monkeypatch.setattr(tilings, cached.__name__, cached.__wrapped__)
     assert_right(name, CASES[kind], drawn(CASES[kind], np.float32))
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from adjoint.backends.cpu.fast.maps import Launcher
 from adjoint.kernels import exponential, logarithmic, powers, special, trigonometric
+from adjoint.kernels.frame import Layout
 from adjoint.kernels.language import F32, F64, Kernel, Type, element
-from adjoint.kernels.llvm import Layout, render
+from adjoint.kernels.llvm import render
 from tests.kernels.programs import evaluated
 from tests.support.function_references import BINARY, PRECISE, UNARY, largest_term
 from tests.support.helpers import needs_kernels

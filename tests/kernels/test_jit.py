@@ -21,10 +21,9 @@ import pytest
 
 import adjoint as ad
 from adjoint._foundation.thread_limits import MOST
-from adjoint.backends.cpu import jit
-from adjoint.backends.cpu.jit import cache, compiler, threads, trust
+from adjoint.backends.cpu.jit import availability, cache, compiler, threads, trust
 
-if not jit.available():
+if not availability.available():
     pytest.skip("there are no kernels here", allow_module_level=True)
 
 posix = pytest.mark.skipif(os.name != "posix", reason="the pool is made of POSIX threads")
@@ -605,7 +604,7 @@ import hashlib, warnings
 import numpy as np
 import adjoint as ad
 from adjoint import nn, optim
-from adjoint.backends.cpu import jit
+from adjoint.backends.cpu.jit.availability import available
 
 F = nn.functional
 digest = hashlib.sha256()
@@ -649,7 +648,7 @@ with warnings.catch_warnings(record=True) as caught:
         note(*lstm.parameters())
     ad.set_num_threads(3)
     ad.set_cache_limit(1 << 20)
-    about = (jit.available(), ad.get_num_threads(), ad.memory_stats()["in_use"] > 0)
+    about = (available(), ad.get_num_threads(), ad.memory_stats()["in_use"] > 0)
     ad.devices()
 print(digest.hexdigest())
 print(*about)
@@ -720,10 +719,10 @@ def test_kernels_are_switched_off_without_a_notice() -> None:
     script = """
     import sys
     import adjoint as ad
-    from adjoint.backends.cpu import jit
+    from adjoint.backends.cpu.jit.availability import available
 
     assert float(ad.sum(ad.exp(ad.zeros((1000, 1000))))) == 1e6
-    print(jit.available(), "llvmlite" in sys.modules)
+    print(available(), "llvmlite" in sys.modules)
     """
     assert output(started(script, ADJOINT_JIT="0")) == "False False\n"
 
@@ -742,11 +741,11 @@ def test_a_compiler_that_cant_be_used_is_told_of_once(
     trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(*TROUBLES[trouble])
-    monkeypatch.setattr(jit, "complaints", itertools.count())
-    monkeypatch.setattr(jit, "obstacle", jit.obstacle.__wrapped__)
+    monkeypatch.setattr(availability, "complaints", itertools.count())
+    monkeypatch.setattr(availability, "obstacle", availability.obstacle.__wrapped__)
     with pytest.warns(RuntimeWarning, match=trouble):
-        assert not jit.available()
-    assert not jit.available()
+        assert not availability.available()
+    assert not availability.available()
 
 
 # Threads

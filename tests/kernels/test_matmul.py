@@ -32,7 +32,7 @@ def every_size(monkeypatch):
 
 def uses_kernel(x, y) -> bool:
     count = threads.get_num_threads()
-    return fast.plan(x.shape, x.strides, y.shape, y.strides, x.dtype.char, count) is not None
+    return fast.lower(x.shape, x.strides, y.shape, y.strides, x.dtype.char, count) is not None
 
 
 def assert_exact(x, y):
@@ -104,14 +104,14 @@ def test_blocks_along_the_inner_axis(inner, x_layout, y_layout, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tiles_for_fewer_registers(dtype, monkeypatch):
     monkeypatch.setattr(fast, "registers", lambda: (6, 1))
-    fast.plan.cache_clear()
+    fast.lower.cache_clear()
     try:
         for x_layout, y_layout in itertools.product(["rows", "columns"], repeat=2):
             for rows, inner, columns in [(5, 9, 33), (6, 17, 16), (64, 300, 45)]:
                 x = LAYOUTS[x_layout]((rows, inner), dtype)
                 assert_exact(x, LAYOUTS[y_layout]((inner, columns), dtype))
     finally:
-        fast.plan.cache_clear()
+        fast.lower.cache_clear()
 
 
 BATCHES = [
@@ -165,9 +165,9 @@ def test_rows_of_a_batch_that_one_matrix_multiplies_are_one_matrix():
 
 def test_many_small_matrices_share_chunks():
     x, y = whole_numbers((1000, 4, 4)), whole_numbers((1000, 4, 4))
-    way = fast.plan(x.shape, x.strides, y.shape, y.strides, "f", 2)
-    assert way is not None
-    assert 1 < way.chunks < 10
+    launch = fast.lower(x.shape, x.strides, y.shape, y.strides, "f", 2)
+    assert launch is not None
+    assert 1 < launch.chunks < 10
     assert_exact(x, y)
 
 
@@ -226,7 +226,7 @@ def test_errors_are_numpys(x_shape, y_shape):
 @pytest.mark.parametrize("rows", [16, 60])
 def test_small_products_are_numpys(rows, monkeypatch):
     monkeypatch.undo()
-    monkeypatch.setattr(fast, "plan", None)  # would raise
+    monkeypatch.setattr(fast, "lower", None)  # would raise
     x, y = normal(rows, 64), normal(64, 64)
     np.testing.assert_array_equal(fast.matmul(x, y), np.matmul(x, y))
 
@@ -265,14 +265,14 @@ def test_threads_change_no_bit(x_transposed, y_transposed, dtype):
         x = normal(*batch, *((inner, rows) if x_transposed else (rows, inner)), dtype=dtype)
         y = normal(*batch, *((columns, inner) if y_transposed else (inner, columns)), dtype=dtype)
         x, y = x.mT if x_transposed else x, y.mT if y_transposed else y
-        results, plans = [], []
+        results, chunks = [], []
         for count in (1, 2, 3):
             threads.set_num_threads(count)
-            way = fast.plan(x.shape, x.strides, y.shape, y.strides, x.dtype.char, count)
-            assert way is not None
-            plans.append(way.chunks)
+            launch = fast.lower(x.shape, x.strides, y.shape, y.strides, x.dtype.char, count)
+            assert launch is not None
+            chunks.append(launch.chunks)
             results += [fast.matmul(x, y) for _ in range(3)]
-        assert max(plans) > 1
+        assert max(chunks) > 1
         assert len({result.tobytes() for result in results}) == 1
 
 

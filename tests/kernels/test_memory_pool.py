@@ -18,7 +18,8 @@ from numpy._core.multiarray import get_handler_name
 
 import adjoint as ad
 from adjoint.backends import cpu
-from adjoint.backends.cpu.jit import allocator, compiler, handler, memory, obstacle
+from adjoint.backends.cpu.jit import allocator, compiler, handler, memory
+from adjoint.backends.cpu.jit.availability import obstacle
 from tests.support.processes import printed
 
 if obstacle() is not None or not handler.supported():
@@ -570,7 +571,8 @@ x = make()
 from numpy._core.multiarray import get_handler_name
 print(get_handler_name(x), set(ad.memory_stats().values()), ad.empty_cache())
 ad.set_cache_limit(5)
-print(memory.pooled(np.full, 3, fill_value=2).sum(), memory.zeros((MIB,), np.dtype("u1")).any())
+twos = memory.call_with_pool(np.full, 3, fill_value=2)
+print(twos.sum(), memory.zeros((MIB,), np.dtype("u1")).any())
 """
 
 
@@ -597,13 +599,13 @@ def test_statistics_and_the_cache_are_in_the_users_hands(no_garbage: None) -> No
     assert limit > 0
     ad.empty_cache()
     before = ad.memory_stats()
-    x = memory.pooled(np.zeros, 3 * MIB, np.uint8)
+    x = memory.call_with_pool(np.zeros, 3 * MIB, np.uint8)
     assert ad.memory_stats()["in_use"] == before["in_use"] + 3 * MIB
     assert ad.memory_stats()["allocations"] == before["allocations"] + 1
     del x
     assert ad.memory_stats()["idle"] == 3 * MIB
     assert ad.empty_cache() == 3 * MIB
-    x = memory.pooled(np.zeros, 3 * MIB, np.uint8)
+    x = memory.call_with_pool(np.zeros, 3 * MIB, np.uint8)
     ad.set_cache_limit(2 * MIB)
     del x
     assert ad.memory_stats()["idle"] == 0 and ad.memory_stats()["limit"] == 2 * MIB

@@ -204,13 +204,13 @@ def test_rows_that_are_written_past_the_caches_are_the_same(columns: int, monkey
 
     found = run()
     kernels = [rows_of("standardize"), rows_of("standardize_gradient")]
-    assert any(plan.past for k in kernels for plan in k.plans.values()) == (columns != 1000)
+    assert any(launch.past for k in kernels for launch in k.launches.values()) == (columns != 1000)
     monkeypatch.setattr(rows, "STREAMED", 1 << 60)
     for kernel in kernels:
-        kernel.plans.clear()
+        kernel.launches.clear()
     check_same(found, run())
     for kernel in kernels:
-        kernel.plans.clear()
+        kernel.launches.clear()
 
 
 def rows_of(name: str) -> rows.RowLauncher:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint._engine import lazy_gradients, serial
+from adjoint._engine import chains, lazy_gradients
 from adjoint._engine.lazy_gradients import from_rule, from_sum
 from adjoint.backends.cpu.fast import maps
 from tests.kernels.cases import LARGE, check_same
@@ -170,7 +170,7 @@ def test_gradients_that_wait_and_are_added_up(name: str) -> None:
             continue
         total = from_sum(waiting[1], former)
         assert total is not None
-        check_same([waiting[0].made(), total.made()], [parts[k], parts[k] + former])
+        check_same([waiting[0].materialize(), total.materialize()], [parts[k], parts[k] + former])
 
 
 def together(x: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
@@ -227,7 +227,7 @@ def test_rules_together_give_what_they_give_one_by_one(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, together = (gradients_of(name, dtype) for _ in range(2))
-    monkeypatch.setattr(serial, "postponed", lambda *_: False)
+    monkeypatch.setattr(chains, "try_postpone", lambda *_: False)
     separate = gradients_of(name, dtype)
     check_same(first, separate)  # of steps that are met for the first time
     check_same(together, separate)

@@ -49,13 +49,13 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
     """Counts launches, with the limits as they are."""
     found = Launches()
     for module in MODULES:
-        launch = module.launch
+        run = module.run_kernel
 
-        def counted(*args: Any, launch: Callable = launch) -> Any:
+        def counted(*args: Any, run: Callable = run) -> Any:
             found.count += 1
-            return launch(*args)
+            return run(*args)
 
-        monkeypatch.setattr(module, "launch", counted)
+        monkeypatch.setattr(module, "run_kernel", counted)
     return found
 
 

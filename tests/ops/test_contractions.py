@@ -10,7 +10,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.functions._contraction_order import contraction_order, greedy_order
-from adjoint.functions.einsum import plan
+from adjoint.functions.einsum import contraction
 from tests.support.helpers import close, leaf, values
 from tests.support.misuse import Misuse, ones
 
@@ -331,7 +331,7 @@ def test_numpy_s_paths_and_ours_can_be_given(optimize: Any) -> None:
 def recorded(subscripts: str, *arrays: np.ndarray) -> tuple[list[str], int]:
     """The ops of an einsum, and how many of its reshapes copy."""
     tensors = [ad.asarray(x) for x in arrays]
-    steps = plan(subscripts, tuple(x.shape for x in tensors), True).steps
+    steps = contraction(subscripts, tuple(x.shape for x in tensors), True).steps
     results: list = list(tensors)
     copies = 0
     for call, sources, attrs in steps:
@@ -371,13 +371,13 @@ def test_a_contraction_is_few_ops_and_copies_nothing(case: tuple) -> None:
     assert recorded(subscripts, *inputs(shapes)) == (ops, 0)
 
 
-def test_the_plan_is_made_once() -> None:
+def test_the_contraction_is_found_once() -> None:
     x, y = inputs(((4, 5), (5, 6)))
     ad.einsum("pq,qr->pr", x, y)
-    before = plan.cache_info().misses
+    before = contraction.cache_info().misses
     ad.einsum("pq,qr->pr", y.T, x.T.copy())
     ad.einsum("pq,qr->pr", x, y)
-    assert plan.cache_info().misses == before + 1
+    assert contraction.cache_info().misses == before + 1
 
 
 # Products.

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.backends.cpu import jit
+from adjoint.backends.cpu.jit.availability import obstacle
 
-needs_kernels = pytest.mark.skipif(
-    jit.obstacle() is not None, reason="kernels can't be compiled here"
-)
+needs_kernels = pytest.mark.skipif(obstacle() is not None, reason="kernels can't be compiled here")
 DEVICES = ["cpu", pytest.param("webgpu", marks=pytest.mark.webgpu)]
 
 

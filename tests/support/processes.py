@@ -40,8 +40,8 @@ def printed(*arguments: object, **options: Any) -> str:
 def without_kernels(module: str, file: Path, **options: Any) -> dict[str, np.ndarray]:
     """What `results()` of a module gives where there is no compiler; a file to pass it by."""
     code = (
-        f"import sys, numpy, {module} as m; from adjoint.backends.cpu import jit; "
-        "assert not jit.available(); numpy.savez(sys.argv[1], **m.results())"
+        f"import sys, numpy, {module} as m; from adjoint.backends.cpu.jit import availability; "
+        "assert not availability.available(); numpy.savez(sys.argv[1], **m.results())"
     )
     done = python("-c", code, file, ADJOINT_JIT="0", **options)
     assert done.returncode == 0, done.stderr

@@ -116,7 +116,7 @@ def test_a_training_goes_on_as_if_it_had_not_stopped(tmp_path: Path, stop: int) 
 def test_it_trains_on_a_gpu() -> None:
     ours, expected = (train(Training(Settings(), device), 3) for device in ("webgpu", "cpu"))
     assert ours.loss == pytest.approx(expected.loss, rel=1e-4)
-    assert ours.evaluated()[0] == pytest.approx(expected.evaluated()[0], rel=1e-4)
+    assert ours.evaluate()[0] == pytest.approx(expected.evaluate()[0], rel=1e-4)
 
 
 # What it prints and writes
@@ -151,7 +151,7 @@ def test_the_weights_are_those_of_the_training(finished) -> None:
     training = Training.resumed(ad.load(folder / "checkpoint.npz"), "cpu", 0)
     before = training.history[-1]
     training.model.load_state_dict(ad.load(folder / "weights.npz"))
-    assert training.evaluated() == (before.test_loss, before.accuracy)
+    assert training.evaluate() == (before.test_loss, before.accuracy)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint._engine import parallel, serial, visit
+from adjoint._engine import instrumented
 from adjoint._foundation import spans
 from adjoint._foundation.modes import GRAD, PROFILE, mode
 from adjoint._foundation.spans import Span
@@ -280,7 +280,7 @@ def test_without_a_profile_nothing_is_noted(monkeypatch: pytest.MonkeyPatch) -> 
     def fail(*args: Any) -> None:
         raise AssertionError("noted")
 
-    for module in (spans, visit, serial, parallel):
+    for module in (spans, instrumented):
         monkeypatch.setattr(module, "note", fail)
     network()
     network(workers=2)

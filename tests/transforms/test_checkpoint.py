@@ -28,7 +28,7 @@ def test_gradients_are_those_without_checkpoints(
     program: Callable, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("adjoint._engine.parallel.SMALL", 0)
-    monkeypatch.setattr("adjoint.autograd.Default.workers", workers)
+    monkeypatch.setattr("adjoint.autograd.DefaultWorkers.count", workers)
     tensors = [leaf(3, 3) for _ in range(3)]
     expected = gradients_of(plain, program, tensors)
     found = gradients_of(ad.checkpoint, program, tensors)
@@ -210,7 +210,7 @@ def test_an_output_on_which_another_depends_has_its_whole_gradient(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("adjoint._engine.parallel.SMALL", 0)
-    monkeypatch.setattr("adjoint._engine.serial.Default.workers", workers)
+    monkeypatch.setattr("adjoint._engine.propagation.DefaultWorkers.count", workers)
 
     def function(x: ad.Tensor) -> tuple:
         one = x * 1

@@ -37,12 +37,12 @@ def product(webgpu, x, y):
     return webgpu.to_numpy(webgpu.KERNELS["matmul"](on_device(webgpu, x), on_device(webgpu, y)))
 
 
-def plan(webgpu, x, y):
+def lowered(webgpu, x, y):
     """How the device would do it."""
     from adjoint.backends.webgpu import matmul
 
     layouts = [(a.shape, a.strides, True) for a in (on_device(webgpu, x), on_device(webgpu, y))]
-    return matmul.planned(matmul.KINDS[x.dtype], matmul.is_software(webgpu.gpu), *layouts)
+    return matmul.lower(matmul.KINDS[x.dtype], matmul.is_software(webgpu.gpu), *layouts)
 
 
 def assert_exact(webgpu, x, y):
@@ -148,7 +148,7 @@ def test_more_batch_axes_than_programs_have(webgpu):
     x, y = whole_numbers((2, 3, 2, 3, 2, 3, 4)), whole_numbers((2, 1, 2, 1, 2, 4, 5))
     x = x.transpose(4, 3, 2, 1, 0, 5, 6)
     for other in (y, y[0, 0, 0, 0, 0], y[0, 0, 0, 0, 0, :, 0]):
-        assert plan(webgpu, x, other) is None
+        assert lowered(webgpu, x, other) is None
         assert_exact(webgpu, x, other)
     assert_exact(webgpu, whole_numbers(3), x)
 
@@ -250,7 +250,7 @@ SPLIT = [
 def test_long_inner_axes_are_split(webgpu, rows, inner, columns):
     x, y = whole_numbers((rows, inner)), whole_numbers((inner, columns))
     for first, second in ((x, y), (x.copy("F"), y), (x, y.copy("F"))):
-        split = plan(webgpu, first, second)
+        split = lowered(webgpu, first, second)
         assert split.parts > 1 or len(split.lows) > 1
         assert_exact(webgpu, first, second)
 
@@ -279,7 +279,7 @@ def test_results_are_the_same_each_time(webgpu):
 def test_only_hardware_uses_tiles_in_workgroup_memory(webgpu):
     from adjoint.backends.webgpu import matmul
 
-    name = plan(webgpu, whole_numbers((40, 36)), whole_numbers((36, 52))).program.name
+    name = lowered(webgpu, whole_numbers((40, 36)), whole_numbers((36, 52))).program.name
     assert name.startswith("matmul blocks" if matmul.is_software(webgpu.gpu) else "matmul tiles")
 
 

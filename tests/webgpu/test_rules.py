@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint._engine import lazy_gradients, serial
+from adjoint._engine import lazy_gradients
 from adjoint.kernels.language import F32, Kernel, Value, element, fma, select, sqrt
 from adjoint.kernels.wgsl import Layout, render
 from tests.support.helpers import default_device
@@ -77,7 +77,7 @@ def check_ways(
         "watched": gradients(function, inputs, hook=watched),
         "op by op": gradients(function, inputs, recorded),
     }
-    monkeypatch.setattr(serial, "postponed", lambda *_: False)
+    monkeypatch.setattr(chains, "try_postpone", lambda *_: False)
     found["one by one"] = gradients(function, inputs)
     for way, grads in found.items():
         for g, expected in zip(grads, first, strict=True):

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--peer {options.peer} is for the CPU, not for {options.device}")
     for library in libraries.values():
         seed_of(library)(options.seed)
-    results = list(measured(libraries, options.device, options.rounds))
+    results = list(measure(libraries, options.device, options.rounds))
     print(as_json(results, options) if options.json else as_text(results, options))
     return 0
 
@@ -85,7 +85,7 @@ def seed_of(library: Any) -> Any:
     return ad.random.seed if library is ad else library.manual_seed
 
 
-def measured(libraries: dict[str, Any], device: str, rounds: int) -> Iterator[Measured]:
+def measure(libraries: dict[str, Any], device: str, rounds: int) -> Iterator[Measured]:
     """Workload by workload; libraries take turns, so that what disturbs one disturbs all."""
     for workload in WORKLOADS:
         steps = {name: workload.make(library, device) for name, library in libraries.items()}

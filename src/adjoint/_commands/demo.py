@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         options.out.mkdir(parents=True, exist_ok=True)
         training.save(file)
         print(introduction(training), file=sys.stderr, flush=True)
-        if not trained(training, file, interruption):
+        if not train(training, file, interruption):
             training.save(file)
             print(farewell(training, file), file=sys.stderr)
             return INTERRUPTED
@@ -132,7 +132,7 @@ def introduction(training: Training) -> str:
     )
 
 
-def trained(training: Training, file: Path, interruption: Interruption) -> bool:
+def train(training: Training, file: Path, interruption: Interruption) -> bool:
     """Train to the end, which is True, or until Ctrl-C."""
     progress = Progress(sys.stderr, training.settings.epochs, training.steps, training.done)
     try:

@@ -13,7 +13,7 @@ import adjoint as ad
 
 from .._inspect.recorded import Recorded, counted
 from .arguments import UsageError, add_device, add_seed, check_device
-from .imports import found_name, imported
+from .imports import found_name, import_target
 
 NAME = "graph"
 SUMMARY = "show the graph that a function or a module of yours records"
@@ -101,10 +101,10 @@ def run(options: argparse.Namespace) -> int:
     form = options.format or format_of(options.out)
     ad.set_default_device(options.device)
     ad.random.seed(options.seed)
-    module = imported(options.target)
+    module = import_target(options.target)
     function = as_function(options.target, found_name(module, options.target))
     inputs = [made(x, options.zeros, needs_grad(function)) for x in options.inputs]
-    out = called(options.target, function, inputs, options.inputs)
+    out = call_target(options.target, function, inputs, options.inputs)
     recorded = ad.graph(out, names=names(module, function, inputs))
     write(recorded, form, options.out)
     return 0
@@ -158,7 +158,7 @@ def made(x: Input, zeros: bool, requires_grad: bool) -> ad.Tensor:
     return tensor.requires_grad_(requires_grad and is_float)
 
 
-def called(
+def call_target(
     target: str, function: Callable[..., Any], inputs: list[ad.Tensor], given: list[Input]
 ) -> Any:
     """What the function gives; what it raises is told in a line."""

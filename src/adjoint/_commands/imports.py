@@ -14,7 +14,7 @@ import adjoint as ad
 from .arguments import UsageError
 
 
-def imported(target: str) -> ModuleType:
+def import_target(target: str) -> ModuleType:
     """The module of package.module:name or path.py:name, imported."""
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:

@@ -98,11 +98,11 @@ class Training:
 
     def end_epoch(self) -> None:
         """Look how well the model reads digits that it hasn't seen."""
-        self.history.append(Epoch(self.loss, *self.evaluated()))
+        self.history.append(Epoch(self.loss, *self.evaluate()))
         self.start_epoch()
 
     @ad.no_grad()
-    def evaluated(self) -> tuple[float, float]:
+    def evaluate(self) -> tuple[float, float]:
         """Loss and accuracy on the test digits."""
         self.model.eval()
         images, labels = self.test.tensors

@@ -4,6 +4,7 @@ Each has a fast path for the common case: tensors of one dtype on one device, or
 Python number. Operands that it isn't made for raise, and `execute` takes them.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -154,7 +155,12 @@ def attributed(op: Op) -> Callable[..., Tensor]:
 def general(op: Op) -> Callable[..., Any]:
     """The dispatcher of every other op."""
     if op.kind == "elementwise" and not (op.attributes or op.variadic or op.optional):
-        names = ", ".join(op.inputs)  # a signature that help() and tools can show
-        scope = {"apply_checked": apply_checked, "op": op}
-        return eval(f"lambda {names}, /: apply_checked(op, ({names},), {{}})", scope)
+        return maker_for(", ".join(op.inputs))(op)
     return lambda *inputs, **attrs: apply_checked(op, inputs, attrs)
+
+
+@functools.cache
+def maker_for(names: str) -> Callable[[Op], Callable[..., Any]]:
+    """What makes dispatchers with these parameters: a signature that help() and tools can show."""
+    scope = {"apply_checked": apply_checked}
+    return eval(f"lambda op: lambda {names}, /: apply_checked(op, ({names},), {{}})", scope)

@@ -8,6 +8,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .._foundation.modes import PROFILE, mode
+from .._foundation.spans import region
+
 # Minus the creation number: a node is newer than, and so ordered before, everything it uses.
 next_order = itertools.count(-1, -1).__next__
 
@@ -154,3 +157,15 @@ def registered(hooks: dict[int, Callable]) -> Iterator[Callable]:
     for key in list(hooks):
         if key in hooks:
             yield hooks[key]
+
+
+def name_of(hook: Callable) -> str:
+    return getattr(hook, "__name__", repr(hook))
+
+
+def call_hook(hook: Callable, *args: Any) -> Any:
+    """Call what the user registered; a profile notes it."""
+    if not mode.word & PROFILE:
+        return hook(*args)
+    with region(f"hook {name_of(hook)}", "backward"):
+        return hook(*args)

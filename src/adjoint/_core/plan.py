@@ -11,7 +11,6 @@ from .. import backends
 from .._foundation.modes import symbolic
 from .._foundation.silence import compute, computing
 from .expressions import PerDType, compile_expressions, has_constants, is_expression, symbol, walk
-from .fused_rules import Fused
 
 
 def parameters(function: Callable) -> tuple[str, ...]:
@@ -224,6 +223,8 @@ def compile_per_dtype(
 
     Large arrays go to one kernel for all of it, where there is one.
     """
+    from .fused_rules import Fused  # and the kernel language: not at import, but for a first rule
+
     fused = Fused(op.name, outputs, names, backend)
     ours = not any(value.op is not None and value.op.is_self_made for value in walk(*outputs))
     lines = [

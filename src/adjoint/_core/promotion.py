@@ -9,7 +9,7 @@ import numpy as np
 from .. import backends
 from .._foundation.dtypes import (
     SCALAR_RANK,
-    Default,
+    DefaultDType,
     canonical,
     of_scalar,
     promote,
@@ -41,7 +41,7 @@ def as_operand(op: Op, position: int, operand: Any) -> Any:
     if isinstance(operand, Tensor) or type(operand) in SCALAR_RANK:
         return operand
     if isinstance(operand, (np.ndarray, np.generic)):
-        return placed(canonical(np.asarray(operand)), backends.Default.device)
+        return placed(canonical(np.asarray(operand)), backends.DefaultDevice.name)
     if operand is None and op.input_name(position) in op.optional:
         return None
     raise DTypeError(
@@ -65,7 +65,7 @@ def promoted(op: Op, operands: list) -> list:
     together = [operands[k] for k in sorted(chosen)]
     dtype = common_dtype(op.name, together)
     tensors = [x for x in operands if isinstance(x, Tensor)]
-    device = tensors[0].device if tensors else backends.Default.device
+    device = tensors[0].device if tensors else backends.DefaultDevice.name
     narrow = on_device(dtype, device)
     if narrow is not dtype and any(x.raw.dtype.kind == "u" for x in tensors):
         kinds = " and ".join(sorted({x.dtype.name for x in tensors}))
@@ -74,7 +74,7 @@ def promoted(op: Op, operands: list) -> list:
         )
     dtype = narrow
     if op.floats and dtype.kind in "iub":
-        dtype = Default.float
+        dtype = DefaultDType.float
     if not any(isinstance(x, Tensor) for x in together):
         return [constant(x, dtype, device) if k in chosen else x for k, x in enumerate(operands)]
     return [to_dtype(x, dtype) if k in chosen else x for k, x in enumerate(operands)]

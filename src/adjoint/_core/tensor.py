@@ -171,7 +171,7 @@ class Tensor:
                 raise DTypeError(f"grad: a tensor or None is needed, got {type(value).__name__}")
             check_like("grad", self, value)
         if mode.word & TRACE:
-            mode.trace.written_grad(self)
+            mode.trace.journal_grad(self)
         self._grad = value
 
     def detach(self) -> "Tensor":
@@ -206,7 +206,7 @@ class Tensor:
         """
         check_callable("register_hook", hook)
         node = self._recorded("register_hook")
-        return registered(extra(node).hooks, node, hook)
+        return register(extra(node).hooks, node, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[["Tensor"], None]) -> HookHandle:
         """Call `hook` with this leaf once per backward, after its `.grad` has been set."""
@@ -217,7 +217,7 @@ class Tensor:
                 f"register_post_accumulate_grad_hook: only for leaves, this tensor is computed by "
                 f"{node.name}; use register_hook"
             )
-        return registered(extra(node).post_hooks, node, hook)
+        return register(extra(node).post_hooks, node, hook)
 
     def _recorded(self, function: str) -> Node:
         if self.node is None:
@@ -409,8 +409,8 @@ def is_from_before(node: Node) -> bool:
     return mode.recomputing is not None and node.order > mode.recomputing.start
 
 
-def registered(hooks: dict[int, Callable], node: Node, hook: Callable) -> HookHandle:
-    """A hook's handle. What a checkpoint's function registers again for a tensor from outside stays
+def register(hooks: dict[int, Callable], node: Node, hook: Callable) -> HookHandle:
+    """Register a hook. What a checkpoint's function registers again for a tensor from outside stays
     only while it runs: it is there since the first run."""
     handle = HookHandle(hooks, hook)
     if is_from_before(node):

@@ -7,13 +7,14 @@ chains, is a single pass over what was saved. Nothing is reordered: the result i
 one by one, bit for bit.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import backends
-from .._core.fused_rules import Fused
 from .._foundation.modes import PROFILE, mode
 from .._foundation.spans import timed
-from ..kernels.language import TYPES, Kernel, Value, element, scalar
+
+if TYPE_CHECKING:
+    from .._core.fused_rules import Fused
 
 MOST_ARRAYS = 6  # that one kernel reads, and that wait for it in memory
 MOST_STEPS = 12
@@ -25,13 +26,13 @@ launchers: dict[tuple, Any] = {}
 
 # A step is an output of a rule, or (None, 0, ...) a sum. Its operands are earlier steps (their
 # numbers), arrays (~ their numbers) and numbers ("number", which).
-Step = tuple[Fused | None, int, tuple]
+Step = tuple["Fused | None", int, tuple]
 
 
 class Pending:
     """An array that is yet to be computed, by steps."""
 
-    __slots__ = ("_made", "arrays", "dtype", "kind", "numbers", "shape", "size", "steps", "taken")
+    __slots__ = ("_array", "arrays", "dtype", "kind", "numbers", "shape", "size", "steps", "taken")
 
     def __init__(self, like: Any) -> None:
         self.shape, self.dtype, self.size = like.shape, like.dtype, like.size
@@ -39,7 +40,7 @@ class Pending:
         self.arrays: list[Any] = []
         self.numbers: list[Any] = []
         self.steps: list[Step] = []
-        self._made: Any = None
+        self._array: Any = None
         self.taken = 0  # how many others go on from it
 
     def take(self, x: Any) -> int:
@@ -51,8 +52,8 @@ class Pending:
             self.arrays.append(x)
             return -len(self.arrays)
         x.taken += 1
-        if x._made is not None or (x.taken > 1 and len(x.steps) > 1):
-            return self.take(x.made())
+        if x._array is not None or (x.taken > 1 and len(x.steps) > 1):
+            return self.take(x.materialize())
         places = [self.take(array) for array in x.arrays]
         offset = len(self.numbers)
         self.numbers += x.numbers
@@ -93,19 +94,19 @@ class Pending:
         ops = ["accumulate" if fused is None else fused.op for fused, _, _ in self.steps]
         return "+".join(dict.fromkeys(ops))
 
-    def made(self) -> Any:
+    def materialize(self) -> Any:
         """The array, computed when it is first asked for."""
-        if self._made is None:
+        if self._array is None:
             launcher = self.known_launcher()
             if launcher is None:
-                self._made = self.one_by_one()
+                self._array = self.one_by_one()
             else:
                 launch = launcher.map
                 if mode.word & PROFILE:
                     launch = timed(self.name, "backward", launch)
-                self._made = launch(self.arrays, self.numbers)[0]
+                self._array = launch(self.arrays, self.numbers)[0]
             self.arrays, self.numbers, self.steps = [], [], []
-        return self._made
+        return self._array
 
     def known_launcher(self) -> Any:
         """What runs the kernel of all steps; None if that isn't worth compiling."""
@@ -130,10 +131,12 @@ class Pending:
                 for o in operands
             )
             step.add((fused, k, own))
-            results.append(step.made())
+            results.append(step.materialize())
         return results[-1]
 
     def launcher(self) -> Any:
+        from ..kernels.language import TYPES, Kernel, Value, element, scalar
+
         values: list[Value] = []
         arrays = [element(k, TYPES[array.dtype]) for k, array in enumerate(self.arrays)]
         number = TYPES[self.dtype]
@@ -152,7 +155,7 @@ class Pending:
         return backend.launcher(Kernel([values[-1]]))
 
 
-def from_rule(fused: Fused, k: int, given: tuple) -> Pending | None:
+def from_rule(fused: "Fused", k: int, given: tuple) -> Pending | None:
     """An output of a rule, given the gradient and what was saved; None if that can't wait."""
     g = given[0]
     if fused.axis is not None or g.dtype.kind != "f" or g.dtype.itemsize < 4:
@@ -173,5 +176,6 @@ def from_sum(x: Any, y: Any) -> Pending | None:
     return out if out.is_small_enough else None
 
 
-def made(x: Any) -> Any:
-    return x.made() if type(x) is Pending else x
+def materialize(x: Any) -> Any:
+    """The array of a gradient, computed now if it is pending."""
+    return x.materialize() if type(x) is Pending else x

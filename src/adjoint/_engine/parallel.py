@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from .._core.node import Joint, Node
-from .._foundation.modes import PROFILE, mode
-from .._foundation.silence import compute
-from .._foundation.spans import clock, note, region
+from .._foundation.modes import mode
+from .._foundation.spans import region
 from .graph_walks import reachable
-from .visit import Pass, add_raw, cpu, recording
+from .sums import add_onto, cpu
+from .visit import Contributions, Pass, Seeds, recording
 
 # Below so many elements per op, handing nodes to threads costs more than it gains.
 SMALL = 1 << 18
@@ -37,7 +37,6 @@ SAMPLE = 4096  # ops that are looked at to find that out
 Key = tuple[float, ...]
 START: Key = (-math.inf,)
 END: Key = (math.inf,)
-Contributions = list[tuple[Node, Any]]
 
 
 class Pool:
@@ -76,7 +75,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=start_anew)
 
 
-def propagate(seeds: list[tuple[Node, Any]], run: Pass, workers: int) -> bool:
+def try_in_parallel(seeds: Seeds, run: Pass, workers: int) -> bool:
     """Run a pass with up to `workers` threads, this one among them.
 
     False, and nothing is done, if the graph is small, or on a device with a single queue.
@@ -94,7 +93,7 @@ def propagate(seeds: list[tuple[Node, Any]], run: Pass, workers: int) -> bool:
         work.end()
     if work.error is not None:
         work.complete_leaves()
-        raise work.taken_error()
+        raise work.take_error()
     return True
 
 
@@ -155,8 +154,8 @@ class Inbox:
             self.done.remove(heappop(self.consumers))
         return self.consumers[0] if self.consumers else END
 
-    def settled(self) -> list[Any]:
-        """The contributions that can be added now, in order; they are taken out."""
+    def take_settled(self) -> list[Any]:
+        """Take out the contributions that can be added now, in order."""
         first, out = self.next_consumer, []
         while self.parts and self.parts[0][0] < first:
             out.append(heappop(self.parts)[2])
@@ -166,9 +165,10 @@ class Inbox:
 class Total:
     """A gradient that is being added up, with memory of its own after the first addition."""
 
-    __slots__ = ("g", "is_own")
+    __slots__ = ("add_onto", "g", "is_own")
 
-    def __init__(self, node: Node, first: Any) -> None:
+    def __init__(self, node: Node, first: Any, add_onto: Callable[..., Any]) -> None:
+        self.add_onto = add_onto
         self.is_own = False
         self.g = first
         if isinstance(node, Joint):
@@ -178,27 +178,11 @@ class Total:
     def add(self, part: Any) -> None:
         if isinstance(self.g, list):
             former = self.g[part.output]
-            self.g[part.output] = part.g if former is None else add_raw(former, part.g)
-        elif self.is_own and self.g.shape:
-            compute(np.add, self.g, part, self.g)
+            missing = former is None
+            self.g[part.output] = part.g if missing else self.add_onto(former, False, part.g)
         else:
-            self.g = add_raw(self.g, part)
+            self.g = self.add_onto(self.g, self.is_own, part)
             self.is_own = True
-
-
-class TimedTotal(Total):
-    """A total while a profile is on: additions are noted."""
-
-    __slots__ = ()
-
-    def add(self, part: Any) -> None:
-        first = isinstance(self.g, list) and self.g[part.output] is None
-        start = clock()
-        super().add(part)
-        end = clock()
-        if not first:
-            g = self.g[part.output] if isinstance(self.g, list) else self.g
-            note("accumulate", "backward", start, end, (), [g])
 
 
 class Work:
@@ -210,14 +194,15 @@ class Work:
 
     def __init__(
         self,
-        seeds: list[tuple[Node, Any]],
+        seeds: Seeds,
         nodes: list[Node],
         run: Pass,
         one_blas_call: bool,
     ) -> None:
         self.run = run
         self.mode = mode.word, mode.draws, mode.recomputing, mode.logs
-        self.total_of = TimedTotal if mode.word & PROFILE else Total
+        noted = run.instrument
+        self.add_onto = add_onto if noted is None else noted.noted_sum(add_onto)
         self.lock = threading.Lock()
         self.alarms: SimpleQueue[None] = SimpleQueue()  # one wakes one thread that sleeps
         self.departures: SimpleQueue[None] = SimpleQueue()  # of helpers
@@ -269,7 +254,7 @@ class Work:
         try:
             with recording(self.run.create_graph):
                 while (node := self.take()) is not None:
-                    contributions = self.run.visit(node, self.taken_total(node))
+                    contributions = self.run.visit(node, self.take_total(node))
                     self.give_back(node, contributions, made_by(node, contributions))
         except BaseException as error:
             with self.lock:
@@ -294,7 +279,7 @@ class Work:
                 self.sleeping += 1
             self.alarms.get()
 
-    def taken_total(self, node: Node) -> Any:
+    def take_total(self, node: Node) -> Any:
         inbox = self.inboxes[node]
         total, inbox.total = inbox.total, None
         return total.g  # type: ignore[union-attr]
@@ -335,11 +320,11 @@ class Work:
                 inbox = self.inboxes.get(node)
                 if inbox is None or inbox.adding:  # another thread has done it, or is about to
                     return False
-                parts = inbox.settled()
+                parts = inbox.take_settled()
                 if not parts:
                     return self.is_without_gradient(node, inbox)
                 if inbox.total is None:
-                    inbox.total = self.total_of(node, parts.pop(0))
+                    inbox.total = Total(node, parts.pop(0), self.add_onto)
                 total, inbox.adding = inbox.total, True
             for part in parts:
                 total.add(part)
@@ -379,7 +364,7 @@ class Work:
         while self.helping:  # one that leaves says so after it has been counted
             self.departures.get()
 
-    def taken_error(self) -> BaseException:
+    def take_error(self) -> BaseException:
         """The error, no longer held by this object, which its traceback holds."""
         error, self.error = self.error, None
         return error  # type: ignore[return-value]
@@ -389,7 +374,7 @@ class Work:
         for _, node in self.ready:
             if node.plan is None:
                 with suppress(Exception):  # the first error is the one to see
-                    self.run.visit(node, self.taken_total(node))
+                    self.run.visit(node, self.take_total(node))
 
 
 def made_by(node: Node, contributions: Contributions) -> list[Node]:

@@ -10,21 +10,19 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from .. import backends
-from .._core.execute import as_array
-from .._core.node import RELEASED, Node, registered
+from .._core.node import RELEASED, Node, call_hook, name_of, registered
 from .._core.plan import call_compiled
 from .._core.tensor import Tensor, wrap
 from .._foundation.blocks import Block, ends
 from .._foundation.errors import GradientError
-from .._foundation.modes import ANOMALY, GRAD, PROFILE, TRACE, mode, no_grad
-from .._foundation.spans import clock, note, region
-from ..primitives.elementwise import add
+from .._foundation.modes import ANOMALY, GRAD, TRACE, mode
+from .._foundation.spans import region
 from .graph_walks import add_leading, reachable
 from .rules import check_gradients, check_total, fitted, pullback
 
-cpu: Any = backends.backend("cpu")
-add_arrays: Any = add.op.kernels  # type: ignore[attr-defined]
 Receiver = Callable[[Node, Any], None]
+Contributions = list[tuple[Node, Any]]
+Seeds = list[tuple[Node, Any]]
 
 
 class Part(NamedTuple):
@@ -35,13 +33,15 @@ class Part(NamedTuple):
 
 
 class Pass:
-    """What a backward pass is for, see `_reverse.propagate`, and how it treats nodes.
+    """What a backward pass is for, see `propagation.propagate`, and how it treats nodes.
 
     `fast`: gradients are raw arrays that nothing but arithmetic is done with, so that compiled
     rules can be used. `frontier`: the heap key up to which the graph is done that was there before
-    checkpoints recomputed theirs. `recorded`: if gradients have a graph only for the sake of rules
-    that differentiate them, the nodes up to those.
+    checkpoints recomputed theirs. `growing`: sets of nodes that what those recompute joins, if it
+    leads to them. `instrument`: what a profile sees the pass through.
     """
+
+    instrument: Any = None
 
     def __init__(
         self,
@@ -64,32 +64,15 @@ class Pass:
         self.anomaly = bool(mode.word & ANOMALY)
         self.fast = not create_graph and not mode.word & (ANOMALY | TRACE)
         self.release_from = first_released(retain_graph or create_graph)
-        self.release_later = -math.inf  # what stands in for it where gradients are recorded
         self.frontier = -math.inf
-        self.recorded: set[Node] | None = None
-        self.visited: list[Node] = []
-
-    def record(self, nodes: set[Node]) -> None:
-        """Let gradients have a graph up to some nodes. Nobody outside is to see it."""
-        self.recorded = nodes
-        self.create_graph, self.fast = True, False
-        self.release_later, self.release_from = self.release_from, -math.inf
-        self.leaf, self.watched, self.retain = map(
-            without_graph, (self.leaf, self.watched, self.retain)
-        )
-
-    def release(self) -> None:
-        """After a pass for which more was kept than was asked for."""
-        for node in self.visited:
-            if node.order < self.release_later:
-                node.saved = RELEASED
+        self.growing = [] if only is None else [only]
 
     def wants(self, node: Node) -> bool:
         return self.only is None or node in self.only
 
-    def visit(self, node: Node, g: Any) -> list[tuple[Node, Any]]:
-        """What a node's total gradient contributes to which nodes."""
-        g = self.arrived(node, g)
+    def visit(self, node: Node, g: Any) -> Contributions:
+        """Do what a node's total gradient asks for; return contributions to other nodes."""
+        g = self.receive(node, g)
         plan, parents = node.plan, node.inputs
         if plan is None:
             self.leaf(node, g)
@@ -102,57 +85,54 @@ class Pass:
             raise_released(node)
         if plan.output is not None:
             return [(node.parents, Part(plan.output, g))]
-        out = self.recomputed(node, g) if plan.recomputes else self.pulled_back(plan, node, g)
+        return self.differentiate(plan, node, parents, g)
+
+    def differentiate(
+        self, plan: Any, node: Node, parents: tuple[Node, ...], g: Any
+    ) -> Contributions:
+        """Call a node's rules, or run it again, and release what it saved."""
+        out = self.recompute(node, g) if plan.recomputes else self.pull_back(plan, node, g)
         if node.order < self.release_from:
             node.saved = RELEASED
-        if self.recorded is not None:
-            self.visited.append(node)
         if plan.recomputes:
             return out
-        parts: Any = (out,) if plan.single else out
-        if self.recorded is not None:
-            parts = [
-                part if part is None or parent in self.recorded else wrap(part.raw)
-                for parent, part in zip(parents, parts, strict=True)
-            ]
         return [
             (parent, fitted(plan, parent, part))
-            for parent, part in zip(parents, parts, strict=True)
+            for parent, part in zip(parents, (out,) if plan.single else out, strict=True)
             if part is not None
         ]
 
-    def arrived(self, node: Node, g: Any) -> Any:
+    def receive(self, node: Node, g: Any) -> Any:
         """Let who wants to see a node's total gradient see it; hooks may replace it."""
         if node.extra is not None and self.hooks:
-            g = self.hooked(node, g)
+            g = self.run_hooks(node, g)
         if self.anomaly:
             check_total(node, g)
         if node in self.watch:
             self.watched(node, g)  # type: ignore[misc]
         return g
 
-    def hooked(self, node: Node, g: Any) -> Any:
+    def run_hooks(self, node: Node, g: Any) -> Any:
         """Run the hooks of a node on its gradient; keep it where `retain_grad` asked for it."""
         extra: Any = node.extra
         for hook in registered(extra.hooks):
-            out = self.replacement(hook, g)
+            out = self.run_hook(hook, node, g)
             if out is not None:
-                check_hook(hook, out, node)
-                if self.recorded is not None and node in self.recorded:
-                    raise_graph_lost(hook, node)
                 g = out if self.create_graph else out.raw
         tensor = extra.retains and extra.retains()
         if tensor is not None and self.retain is not None:
             self.retain(tensor, g if self.create_graph else wrap(g))
         return g
 
-    def replacement(self, hook: Callable, g: Any) -> Any:
-        if self.recorded is None:
-            return hook(g if self.create_graph else wrap(g))
-        with no_grad():
-            return hook(wrap(g.raw))
+    def run_hook(self, hook: Callable, node: Node, g: Any) -> Tensor | None:
+        """What a hook puts in the place of a gradient, checked; None if it leaves it."""
+        out = call_hook(hook, g if self.create_graph else wrap(g))
+        if out is not None:
+            check_hook(hook, out, node)
+        return out
 
-    def pulled_back(self, plan: Any, node: Node, g: Any) -> Any:
+    def pull_back(self, plan: Any, node: Node, g: Any) -> Any:
+        """The gradients of a plan's targets, by its compiled rules if they can be used."""
         out = NotImplemented
         if self.fast and plan.compiled is not None and type(g) in backends.LOADED:
             rules = plan.compiled[type(g)]
@@ -163,69 +143,18 @@ class Pass:
                 check_gradients(node, plan, out)
         return out
 
-    def recomputed(self, node: Node, g: list) -> list[tuple[Node, Any]]:
+    def recompute(self, node: Node, g: list) -> Contributions:
         """Run a checkpoint's function again; its new nodes take the gradients of the outputs."""
-        outputs = node.saved.recompute(node, self.anomaly)
+        with region("checkpoint", "recompute"):
+            outputs = node.saved.recompute(node, self.anomaly)
         self.frontier = max(self.frontier, node.order)
-        for nodes in (self.only, self.recorded):
-            if nodes is not None:
-                add_leading(reachable(outputs, newer_than=node.order), nodes)
+        for nodes in self.growing:
+            add_leading(reachable(outputs, newer_than=node.order), nodes)
         return [
             (output, part)
             for output, part in zip(outputs, g, strict=True)
             if part is not None and self.wants(output)
         ]
-
-
-class TimedPass(Pass):
-    """A pass while a profile is on: what it calls is noted."""
-
-    def pulled_back(self, plan: Any, node: Node, g: Any) -> Any:
-        start = clock()
-        out = super().pulled_back(plan, node, g)
-        end = clock()
-        given, made = g if isinstance(g, list) else [g], [out] if plan.single else out
-        note(plan.op.name, "backward", start, end, map(raw, given), map(raw, made))
-        return out
-
-    def replacement(self, hook: Callable, g: Any) -> Any:
-        return super().replacement(timed_hook(hook), g)
-
-    def recomputed(self, node: Node, g: list) -> list[tuple[Node, Any]]:
-        with region("checkpoint", "recompute"):
-            return super().recomputed(node, g)
-
-
-def raw(g: Any) -> Any:
-    return g.raw if isinstance(g, Tensor) else g
-
-
-def name_of(hook: Callable) -> str:
-    return getattr(hook, "__name__", repr(hook))
-
-
-def timed_hook(hook: Callable) -> Callable:
-    """What the user lets a pass call, noted if a profile is on."""
-    if not mode.word & PROFILE:
-        return hook
-
-    def call(*args: Any) -> Any:
-        with region(f"hook {name_of(hook)}", "backward"):
-            return hook(*args)
-
-    return call
-
-
-def without_graph(receiver: Callable[[Any, Any], None] | None) -> Any:
-    """What is given a gradient that was recorded for a rule's sake, and isn't to know it."""
-    if receiver is None:
-        return None
-
-    def receive(owner: Any, g: Tensor) -> None:
-        with no_grad():
-            receiver(owner, wrap(g.raw))
-
-    return receive
 
 
 def first_released(retain: bool) -> float:
@@ -236,7 +165,7 @@ def first_released(retain: bool) -> float:
 
 
 class recording(Block):
-    """Rules and hooks run without recording, unless their results shall be differentiable.
+    """Rules and hooks run without recording, unless their results are to be differentiable.
 
     Anomalies are looked for in what rules return, so that the op of the forward pass is named.
     """
@@ -249,13 +178,6 @@ class recording(Block):
         end = partial(setattr, mode, "word", word)
         ends.stack += (end,)
         mode.word = (word | GRAD if self.create_graph else word & ~GRAD) & ~ANOMALY
-
-
-def add_raw(former: Any, g: Any) -> Any:
-    """The sum of two raw gradients."""
-    if type(former) is type(g) in backends.LOADED and not mode.word & TRACE:
-        return as_array(add_arrays[type(g)](former, g))
-    return add(wrap(former), wrap(g)).raw
 
 
 def check_hook(hook: Callable, out: Any, node: Node) -> None:
@@ -281,16 +203,6 @@ def pruned(plan: Any, node: Node, only: set[Node]) -> tuple[Any, tuple[Node, ...
     if not parents or plan.recomputes:
         return plan, parents
     return plan.partial(wanted), parents
-
-
-def raise_graph_lost(hook: Callable, node: Node) -> None:
-    name = name_of(hook)
-    raise GradientError(
-        f"hook {name} replaces the gradient of the result of {node.name} (shape {node.shape}), "
-        "which is to be differentiated: a matrix after it has equal eigenvalues or singular "
-        "values, or vectors that can be chosen; pass create_graph=True, so that the hook is "
-        "recorded too"
-    )
 
 
 def raise_released(node: Node) -> None:

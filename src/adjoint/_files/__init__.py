@@ -11,7 +11,7 @@ from ..functions._arguments import reject
 from ..functions.creation import asarray
 from . import npz, safetensors
 from .errors import Source, named
-from .outline import is_texts, put_together, taken_apart
+from .outline import is_texts, put_together, take_apart
 from .replacing import replacing
 
 __all__ = ["load", "load_metadata", "save"]
@@ -40,7 +40,7 @@ def save(obj: Any, path: str | os.PathLike[str], metadata: dict[str, str] | None
     form = format_of(source)
     if metadata is not None and not is_texts(metadata):
         raise DTypeError(f"save: metadata is a dict of str to str, got {metadata!r}")
-    contents = taken_apart(obj, dict(metadata or {}))
+    contents = take_apart(obj, dict(metadata or {}))
     with replacing(source) as file:
         form.write(file, source, contents)
 

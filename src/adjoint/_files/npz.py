@@ -49,11 +49,11 @@ def write(file: BinaryIO, source: Source, contents: Contents) -> None:
 
 
 def read(file: BinaryIO, source: Source) -> Contents:
-    with opened(file, source) as archive:
+    with open_archive(file, source) as archive:
         infos = {info.filename: info for info in archive.infolist()}
-        own = own_part(archive, infos, source)
+        own = read_own_part(archive, infos, source)
         arrays = {
-            name.removesuffix(SUFFIX): array_of(source, name, entry(archive, info, source))
+            name.removesuffix(SUFFIX): array_of(source, name, read_entry(archive, info, source))
             for name, info in infos.items()
             if name != OUTLINE
         }
@@ -61,13 +61,13 @@ def read(file: BinaryIO, source: Source) -> Contents:
 
 
 def read_metadata(file: BinaryIO, source: Source) -> dict[str, str]:
-    with opened(file, source) as archive:
+    with open_archive(file, source) as archive:
         infos = {info.filename: info for info in archive.infolist()}
-        return own_part(archive, infos, source).get("metadata", {})
+        return read_own_part(archive, infos, source).get("metadata", {})
 
 
-def opened(file: BinaryIO, source: Source) -> zipfile.ZipFile:
-    """The archive, after a look at what its directory says."""
+def open_archive(file: BinaryIO, source: Source) -> zipfile.ZipFile:
+    """Open the archive, after a look at what its directory says."""
     size = os.fstat(file.fileno()).st_size
     try:
         archive = zipfile.ZipFile(file)
@@ -91,20 +91,20 @@ def opened(file: BinaryIO, source: Source) -> zipfile.ZipFile:
     return archive
 
 
-def own_part(
+def read_own_part(
     archive: zipfile.ZipFile, infos: dict[str, zipfile.ZipInfo], source: Source
 ) -> dict[str, Any]:
-    """The outline and the metadata, if they are there."""
+    """Read the outline and the metadata, if they are there."""
     if OUTLINE not in infos:
         return {}
-    own = from_json(source, entry(archive, infos[OUTLINE], source).tobytes())
+    own = from_json(source, read_entry(archive, infos[OUTLINE], source).tobytes())
     if not isinstance(own, dict) or "tree" not in own or not is_texts(own.get("metadata")):
         raise source.damaged(f"{OUTLINE} isn't as adjoint writes it")
     return own
 
 
-def entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: Source) -> np.ndarray:
-    """The bytes of an entry, which has the length and the checksum that the directory says."""
+def read_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: Source) -> np.ndarray:
+    """Read the bytes of an entry, which has the length and the checksum that the directory says."""
     if info.file_size > EXPANSION * (info.compress_size + 1):
         raise source.damaged(f"{info.filename!r} can't be as long as it says")
     out = np.empty(info.file_size, np.uint8)

@@ -40,25 +40,25 @@ def plain_outline(names: Iterable[str]) -> Any:
     return {"dict": [[name, {"tensor": name}] for name in names]}
 
 
-def taken_apart(tree: Any, metadata: dict[str, str]) -> Contents:
+def take_apart(tree: Any, metadata: dict[str, str]) -> Contents:
     arrays: dict[str, np.ndarray] = {}
     try:
-        return Contents(arrays, outlined(tree, (), arrays), metadata)
+        return Contents(arrays, outline(tree, (), arrays), metadata)
     except RecursionError:
         raise ArgumentError("save: obj is nested too deeply, or contains itself") from None
 
 
-def outlined(x: Any, path: tuple, arrays: dict[str, np.ndarray]) -> Any:
-    """The outline of a part of the tree; its tensors are put among the arrays."""
+def outline(x: Any, path: tuple, arrays: dict[str, np.ndarray]) -> Any:
+    """Outline a part of the tree, and put its tensors among the arrays."""
     if isinstance(x, (Tensor, np.ndarray, np.generic)):
         name = new_name(path, arrays)
         arrays[name] = as_array(x, path)
         return {"tensor": name}
     if type(x) in (list, tuple):
-        items = [outlined(item, (*path, k), arrays) for k, item in enumerate(x)]
+        items = [outline(item, (*path, k), arrays) for k, item in enumerate(x)]
         return items if type(x) is list else {"tuple": items}
     if isinstance(x, dict):
-        pairs = [[key_outline(key, path), outlined(x[key], (*path, key), arrays)] for key in x]
+        pairs = [[key_outline(key, path), outline(x[key], (*path, key), arrays)] for key in x]
         return {"dict": pairs}
     return scalar_outline(x, path)
 
@@ -137,10 +137,10 @@ def from_json(source: Source, text: bytes | str) -> Any:
 
 
 def put_together(source: Source, outline: Any, tensors: dict[str, Tensor]) -> Any:
-    """What `taken_apart` was given, with tensors for its arrays."""
+    """What `take_apart` was given, with tensors for its arrays."""
     left = dict(tensors)
     try:
-        tree = rebuilt(outline, left)
+        tree = rebuild(outline, left)
     except (KeyError, TypeError, ValueError, RecursionError):
         raise source.damaged("its outline is wrong") from None
     if left:
@@ -148,23 +148,23 @@ def put_together(source: Source, outline: Any, tensors: dict[str, Tensor]) -> An
     return tree
 
 
-def rebuilt(x: Any, left: dict[str, Tensor]) -> Any:
-    """A part of the tree; its tensors are taken from those that are left."""
+def rebuild(x: Any, left: dict[str, Tensor]) -> Any:
+    """Rebuild a part of the tree with tensors that are left, and take them out."""
     match x:
         case None | bool() | int() | float() | str():
             return x
         case list():
-            return [rebuilt(item, left) for item in x]
+            return [rebuild(item, left) for item in x]
         case {"tensor": str(name), **rest} if not rest:
             return left.pop(name)
         case {"tuple": list(items), **rest} if not rest:
-            return tuple(rebuilt(item, left) for item in items)
+            return tuple(rebuild(item, left) for item in items)
         case {"dict": list(pairs), **rest} if not rest:
-            return {rebuilt(key, left): rebuilt(value, left) for key, value in pairs}
+            return {rebuild(key, left): rebuild(value, left) for key, value in pairs}
         case {"float": "inf" | "-inf" | "nan" as name, **rest} if not rest:
             return float(name)
         case {"complex": [real, imag], **rest} if not rest:
-            return complex(rebuilt(real, left), rebuilt(imag, left))
+            return complex(rebuild(real, left), rebuild(imag, left))
     raise ValueError(x)
 
 

@@ -78,7 +78,7 @@ def text_checksum(texts: dict[str, str]) -> str:
 
 def read(file: BinaryIO, source: Source) -> Contents:
     safetensors = package(source)
-    entries = header(file, source)
+    entries = read_header(file, source)
     file.seek(0)
     try:
         found = dict(safetensors.deserialize(file.read()))
@@ -96,11 +96,11 @@ def read(file: BinaryIO, source: Source) -> Contents:
 
 
 def read_metadata(file: BinaryIO, source: Source) -> dict[str, str]:
-    return own_part(source, header(file, source))[2]
+    return own_part(source, read_header(file, source))[2]
 
 
-def header(file: BinaryIO, source: Source) -> dict[str, Any]:
-    """The entries of the header: tensors by name, and the metadata."""
+def read_header(file: BinaryIO, source: Source) -> dict[str, Any]:
+    """Read the entries of the header: tensors by name, and the metadata."""
     start = file.read(8)
     length = int.from_bytes(start, "little")
     rest = os.fstat(file.fileno()).st_size - 8

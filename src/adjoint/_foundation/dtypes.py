@@ -7,25 +7,9 @@ import numpy as np
 
 from .errors import DTypeError
 
-__all__ = [
-    "DType",
-    "bool",
-    "complex64",
-    "complex128",
-    "float16",
-    "float32",
-    "float64",
-    "get_default_dtype",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "set_default_dtype",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-]
+__all__ = ["DType", "bool", "complex64", "complex128", "float16", "float32", "float64"]
+__all__ += ["get_default_dtype", "int8", "int16", "int32", "int64", "set_default_dtype", "uint8"]
+__all__ += ["uint16", "uint32", "uint64"]
 
 
 class DType:
@@ -74,7 +58,7 @@ SCALARS = {"b": builtins.bool, "i": int, "u": int, "f": float, "c": complex}
 by_name = BY_NAME.__getitem__  # pickles of 0.1 name it so
 
 
-class Default:
+class DefaultDType:
     """The dtype of Python floats; settable."""
 
     float: np.dtype = np.dtype("float32")
@@ -91,7 +75,7 @@ def set_default_dtype(dtype: Any) -> None:
     raw = as_numpy(dtype)
     if raw.kind != "f":
         raise DTypeError(f"set_default_dtype: a float dtype is needed, got {show(raw)}")
-    Default.float = raw
+    DefaultDType.float = raw
 
 
 def get_default_dtype() -> DType:
@@ -100,7 +84,7 @@ def get_default_dtype() -> DType:
     >>> ad.get_default_dtype()
     adjoint.float32
     """
-    return FROM_NUMPY[Default.float]
+    return FROM_NUMPY[DefaultDType.float]
 
 
 def as_numpy(dtype: Any) -> np.dtype:
@@ -108,9 +92,9 @@ def as_numpy(dtype: Any) -> np.dtype:
     if isinstance(dtype, DType):
         return dtype.dtype
     if dtype is float:
-        return Default.float
+        return DefaultDType.float
     if dtype is complex:
-        return np.result_type(Default.float, np.complex64)
+        return np.result_type(DefaultDType.float, np.complex64)
     try:
         if dtype in BY_PYTHON:
             return BY_PYTHON[dtype].dtype
@@ -171,5 +155,5 @@ def promote_scalar(dtype: np.dtype, scalar: Any) -> np.dtype:
     if SCALAR_RANK[type(scalar)] <= RANK[dtype.kind]:
         return dtype
     if type(scalar) is complex:
-        return np.result_type(dtype if dtype.kind == "f" else Default.float, np.complex64)
+        return np.result_type(dtype if dtype.kind == "f" else DefaultDType.float, np.complex64)
     return of_scalar(scalar)

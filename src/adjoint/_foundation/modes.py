@@ -9,14 +9,8 @@ from .blocks import Block, ends
 from .errors import DTypeError
 from .stepwise import within
 
-__all__ = [
-    "detect_anomaly",
-    "enable_grad",
-    "is_grad_enabled",
-    "is_recomputing",
-    "is_tracing",
-    "no_grad",
-]
+__all__ = ["detect_anomaly", "enable_grad", "is_grad_enabled", "is_recomputing", "is_tracing"]
+__all__ += ["no_grad"]
 
 # SYMBOLIC: a derivative rule is being turned into an expression; ops return Exprs.
 # PROFILE: how long things take is noted in `mode.logs`.

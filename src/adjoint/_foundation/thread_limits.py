@@ -20,3 +20,9 @@ def checked_threads(n: Any, what: str) -> int:
             f"core{'s' * (CORES > 1)}), got {shown}"
         )
     return n
+
+
+class DefaultWorkers:
+    """How many threads a backward pass may use that isn't told, for the whole process."""
+
+    count = 1

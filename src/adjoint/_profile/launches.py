@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from .._foundation.spans import clock
-from ..backends.webgpu.times import Launch, Times
+from ..backends.webgpu.times import TimedRun, Times
 
 
 class Run(NamedTuple):
@@ -26,7 +26,7 @@ class Launches(Times):
         super().__init__(device)
         self.runs = runs
 
-    def add(self, launches: list[Launch]) -> None:
+    def add(self, launches: list[TimedRun]) -> None:
         now = clock()
         super().add(launches)
         for program, start, end in launches:

@@ -228,10 +228,10 @@ class Graph:
     def widened(self, args: tuple, kwargs: dict) -> "Graph":
         """The graph of the function when it is traced with what requires grad now."""
         if self.wider is None:
-            wider = traced(self.function, args, kwargs, self)
+            wider = record_graph(self.function, args, kwargs, self)
             # It may do more for the sake of gradients, but it must be the same function.
             if not same(self, wider) and not same(
-                self, traced(self.function, args, kwargs, self, False)
+                self, record_graph(self.function, args, kwargs, self, False)
             ):
                 raise TraceError(
                     "graph: an argument, or a tensor that the function uses from outside, requires "
@@ -376,10 +376,10 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     >>> weight
     tensor([0.5, 1.5], requires_grad=True)
     """
-    return traced(function, args, kwargs)
+    return record_graph(function, args, kwargs)
 
 
-def traced(
+def record_graph(
     function: Callable,
     args: tuple,
     kwargs: dict,
@@ -440,7 +440,7 @@ def traced(
 
 def as_result(recording: Trace, x: Tensor) -> Result:
     """The Result that stands for a tensor that outlives the trace."""
-    value, attached = recording.lift(x), recording.attached(x)
+    value, attached = recording.lift(x), recording.is_attached(x)
     extra = x.node and x.node.extra
     retains = bool(extra and extra.retains and extra.retains() is x)
     if not any(node.saved is RELEASED for node in inside(recording, x)):
@@ -453,7 +453,7 @@ def as_result(recording: Trace, x: Tensor) -> Result:
 
 def inside(recording: Trace, x: Tensor) -> list[Node]:
     """The nodes between a result and what was there before the function ran."""
-    if not recording.attached(x):
+    if not recording.is_attached(x):
         return []
     nodes = reachable([x.node], newer_than=recording.start)  # type: ignore[list-item]
     return [node for node in nodes if recording.leads_outside[node]]

@@ -143,24 +143,24 @@ class PartialTrace(Trace):
     def is_inside(self, tensor: Tensor) -> bool:
         if id(tensor) in self.before:
             return False
-        return self.owns(tensor.raw) or self.adopted(tensor) or self.adopted(tensor.raw)
+        return self.owns(tensor.raw) or self.is_adopted(tensor) or self.is_adopted(tensor.raw)
 
-    def adopted(self, made: Any) -> bool:
+    def is_adopted(self, made: Any) -> bool:
         found = self._inside.get(id(made))
         return found is not None and found() is made
 
     # Changes of tensors from outside
 
     def journal(self, tensor: Tensor) -> None:
-        if self.notices(tensor) and self.outer is not None:
+        if self.note_change(tensor) and self.outer is not None:
             self.outer.journal(tensor)
 
-    def written_grad(self, tensor: Tensor) -> None:
-        if self.notices(tensor) and self.outer is not None:
-            self.outer.written_grad(tensor)
+    def journal_grad(self, tensor: Tensor) -> None:
+        if self.note_change(tensor) and self.outer is not None:
+            self.outer.journal_grad(tensor)
 
-    def notices(self, tensor: Tensor) -> bool:
-        """Whether a change concerns a tensor from outside; then it is remembered as it was."""
+    def note_change(self, tensor: Tensor) -> bool:
+        """Remember a tensor as it was before a change; False if it is the function's own."""
         if self.is_inside(tensor):
             return False
         self.changes_seen += 1

@@ -161,12 +161,12 @@ class Trace(Block):
         lifted = [self.lift(x) if isinstance(x, Tensor) else x for x in inputs]
         attached = self.attachments(inputs)
         if op.forward is not None and op.kind != "elementwise":
-            results = self.looked_into(op, inputs, attrs, lifted, attached)
+            results = self.record_forward(op, inputs, attrs, lifted, attached)
         else:
             results = self.step(op, lifted, attrs, attached)
         return self.typed(op, lifted), results
 
-    def looked_into(
+    def record_forward(
         self, op: Op, inputs: Any, attrs: dict, lifted: list, attached: tuple[bool, ...]
     ) -> tuple:
         """The results of an op whose forward is written in ops: these are the steps, or the op
@@ -186,9 +186,9 @@ class Trace(Block):
     def attachments(self, inputs: Any) -> tuple[bool, ...]:
         if not mode.word & GRAD:
             return (False,) * len(inputs)
-        return tuple([isinstance(x, Tensor) and self.attached(x) for x in inputs])
+        return tuple([isinstance(x, Tensor) and self.is_attached(x) for x in inputs])
 
-    def attached(self, tensor: Tensor) -> bool:
+    def is_attached(self, tensor: Tensor) -> bool:
         """Whether gradients flow from a tensor out of the function: it isn't detached, nor does it
         depend on nothing but leaves that the function made for itself."""
         node, known = tensor.node, self.leads_outside
@@ -260,7 +260,7 @@ class Trace(Block):
         if self.owns(data):
             return data
         tensor = tensor._owner()
-        if type(data) is Traced and not (self.outer and self.outer.known(data)):
+        if type(data) is Traced and not (self.outer and self.outer.is_known(data)):
             raise TraceError.escaped("trace")
         if id(tensor) in self.stand_ins:
             raise_alias(tensor)
@@ -268,8 +268,8 @@ class Trace(Block):
             self.captures[id(tensor)] = self.like(tensor), Slot(tensor)
         return self.captures[id(tensor)][0]
 
-    def known(self, data: Traced) -> bool:
-        return self.owns(data) or bool(self.outer and self.outer.known(data))
+    def is_known(self, data: Traced) -> bool:
+        return self.owns(data) or bool(self.outer and self.outer.is_known(data))
 
     def constant(self, data: Any) -> Tensor:
         """A tensor around data that the traced function brought along."""
@@ -296,7 +296,7 @@ class Trace(Block):
                 self.calls_at_end.append((setattr, tensor, name, getattr(tensor, name)))
         return self.before.setdefault(id(tensor), now)
 
-    def written_grad(self, tensor: Tensor) -> None:
+    def journal_grad(self, tensor: Tensor) -> None:
         """A tensor's `.grad` is about to be set: what it was before doesn't matter any more."""
         self.journal(tensor)
         if id(tensor) in self.before:

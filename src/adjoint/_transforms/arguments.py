@@ -11,7 +11,7 @@ import numpy as np
 from .. import backends
 from .._core.promotion import constant, placed
 from .._core.tensor import Tensor, describe
-from .._foundation.dtypes import Default, canonical, weak
+from .._foundation.dtypes import DefaultDType, canonical, weak
 from .._foundation.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from .._foundation.trees import DiffersError, leaves, map_tree, side_by_side
 
@@ -29,10 +29,10 @@ def present(tree: Any) -> list[Any]:
 def as_differentiable(function: str, path: str, x: Any) -> Tensor:
     """A float tensor from a tensor, a NumPy array or a Python float."""
     if isinstance(x, float) and not isinstance(x, np.generic):
-        return constant(x, Default.float, backends.Default.device)
+        return constant(x, DefaultDType.float, backends.DefaultDevice.name)
     if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f":
         # A copy: who gave it may write to it.
-        return placed(canonical(np.array(x)), backends.Default.device)
+        return placed(canonical(np.array(x)), backends.DefaultDevice.name)
     if isinstance(x, Tensor) and x.raw.dtype.kind == "f":
         return x
     raise DTypeError(

@@ -187,10 +187,10 @@ def stand_ins(recorded: Recording, again: "Recomputation") -> dict[Node, Node]:
         parents = tuple(made.get(x, x) for x in parents)
         stage = Stage(again, [recorded.outputs.index(x) for x in outputs], parents, inside)
         shapes, dtypes = tuple(x.shape for x in outputs), tuple(x.dtype for x in outputs)
-        node = Joint(PLAN, parents, stage, shapes, dtypes)
+        node = Joint(CHECKPOINT_PLAN, parents, stage, shapes, dtypes)
         node.outputs = [None] * len(outputs)
         for k, output in enumerate(outputs):
-            made[output] = node.output(k, Projection(PLAN.op, k))
+            made[output] = node.output(k, Projection(CHECKPOINT_PLAN.op, k))
     return made
 
 
@@ -333,7 +333,7 @@ def raise_differs(what: str) -> None:
     )
 
 
-class Plan:
+class CheckpointPlan:
     """The plan of every checkpoint's node: its gradients come from running a function again."""
 
     op = Op("checkpoint", "other", {}, inputs="*xs", differentiable=False)
@@ -344,7 +344,7 @@ class Plan:
     names = ()
 
 
-PLAN = Plan()
+CHECKPOINT_PLAN = CheckpointPlan()
 
 
 class recomputing(Block):

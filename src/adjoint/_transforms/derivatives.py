@@ -23,15 +23,7 @@ from .arguments import as_differentiable, as_output, like, matched, present
 from .scopes import Pullback, Scope, filled, twin
 from .vmap import vmap
 
-__all__ = [
-    "grad",
-    "hessian",
-    "hvp",
-    "jacobian",
-    "jvp",
-    "value_and_grad",
-    "vjp",
-]
+__all__ = ["grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"]
 
 Argnums = int | Sequence[int]
 Linear = Callable[[Sequence[Tensor]], list[Tensor]]

@@ -12,7 +12,7 @@ from .. import op
 from .._core.node import Argument, Node, next_order
 from .._core.tensor import Tensor, share, wrap
 from .._engine.graph_walks import Region, leading_to, region
-from .._engine.serial import propagate
+from .._engine.propagation import propagate
 from .._foundation.modes import GRAD, mode
 from ..primitives.creation import full
 

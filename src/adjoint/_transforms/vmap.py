@@ -180,7 +180,7 @@ def short(leaf: Any) -> str:
 
 def as_tensor(leaf: Any) -> Tensor | None:
     if isinstance(leaf, np.ndarray):
-        return placed(canonical(leaf), backends.Default.device)
+        return placed(canonical(leaf), backends.DefaultDevice.name)
     return leaf if isinstance(leaf, Tensor) else None
 
 
@@ -236,7 +236,7 @@ def over_examples(
 ) -> Any:
     """Trace the function for one example, and run what it did on all of them."""
     size = common_size(entries)
-    once = traced(function, entries, out_axes, args, kwargs)
+    once = trace_example(function, entries, out_axes, args, kwargs)
     first, others = parted(once.steps, {stream.last.value for stream in once.streams})
     tasks, values = scheduled([*first, *others], once.wanted), once.values
     if once.streams:
@@ -281,7 +281,7 @@ def move_on(streams: list[Stream], tasks: list[Task], values: Values, size: int)
         state.raw = share(last).raw
 
 
-def traced(
+def trace_example(
     function: Callable, entries: list[Mapped], out_axes: Axes, args: tuple, kwargs: dict
 ) -> Traces:
     """Run the function on stand-ins for one example; what it changed is undone."""
@@ -290,14 +290,14 @@ def traced(
     with recording:
         try:
             try:
-                return recorded(recording, function, entries, stacks, out_axes, args, kwargs)
+                return record_example(recording, function, entries, stacks, out_axes, args, kwargs)
             finally:
                 recording.undo()
         finally:
             recording.undo()  # all of it, if Ctrl-C came while it was done
 
 
-def recorded(
+def record_example(
     recording: PartialTrace,
     function: Callable,
     entries: list[Mapped],
@@ -367,7 +367,7 @@ def keep(recording: PartialTrace, leaf: Any, axis: int | None, place: str) -> Ke
             f"vmap: {place} is {short(leaf)}, not a tensor, so it can't have axis {axis}; return a "
             "tensor, or pass it on with None in out_axes"
         )
-    return Kept(recording.kept(tensor), recording.attached(tensor))
+    return Kept(recording.kept(tensor), recording.is_attached(tensor))
 
 
 def finish(values: Values, result: Result, size: int) -> Any:
@@ -402,7 +402,7 @@ def value_of(values: Values, kept: Kept) -> Tensor:
 
 def as_write(recording: PartialTrace, slot: Slot, changed: Tensor) -> Write:
     tensor: Any = slot.owner
-    kept = Kept(recording.kept(changed), recording.attached(changed))
+    kept = Kept(recording.kept(changed), recording.is_attached(changed))
     return Write(slot, kept, tensor.node is recording.before[id(tensor)].node)
 
 

@@ -31,7 +31,7 @@ class Backend(Protocol):
     KERNELS: dict[str, Callable]
 
     def kernel_of(self, op: Any) -> Callable | None:
-        """What computes an op on raw arrays: from KERNELS, or made of what is there."""
+        """The function that computes an op on raw arrays; None if there is none."""
         ...
 
     def from_numpy(self, array: np.ndarray) -> Any:
@@ -74,10 +74,10 @@ LEAST: dict[type, int] = {}  # elements, from which on kernels are worth it
 WIDEST = {"i": np.dtype("int64"), "u": np.dtype("uint64"), "f": np.dtype("float64")}
 
 
-class Default:
-    """Where tensors are made if no device is named; settable."""
+class DefaultDevice:
+    """The device on which tensors are made if none is named; settable."""
 
-    device: str = os.environ.get("ADJOINT_DEVICE") or "cpu"
+    name: str = os.environ.get("ADJOINT_DEVICE") or "cpu"
 
 
 def widest(device: str, kind: str) -> np.dtype:
@@ -86,8 +86,8 @@ def widest(device: str, kind: str) -> np.dtype:
 
 
 def exponent_bound(array: Any) -> float:
-    """The largest |log2 |x|| of elements that aren't 0; infinite where that isn't known, or would
-    have to be waited for."""
+    """The largest |log2 |x|| of elements that aren't 0; infinite where it isn't known, as on GPUs,
+    which would have to be waited for."""
     find = getattr(LOADED.get(type(array)), "exponent_bound", None)
     return math.inf if find is None else find(array)
 
@@ -98,15 +98,15 @@ _by_name: dict[str, Backend] = {}
 def backend(device: str) -> Backend:
     """The backend behind a device name."""
     found = _by_name.get(device)
-    return loaded(device) if found is None else found
+    return load(device) if found is None else found
 
 
-def loaded(device: str) -> Backend:
+def load(device: str) -> Backend:
     name = str(device).partition(":")[0]
     if name not in MODULES:
         raise DeviceError(f"there is no device {device!r}; devices are {', '.join(MODULES)}")
     module: Any = importlib.import_module(MODULES[name], __name__)
-    opened = module.opened(device) if hasattr(module, "opened") else module
+    opened = module.open_device(device) if hasattr(module, "open_device") else module
     LOADED[opened.Array] = opened
     FLOATS[opened.Array] = getattr(opened, "FLOATS", {})
     INTEGERS[opened.Array] = getattr(opened, "INTEGERS", {})

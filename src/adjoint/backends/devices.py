@@ -26,7 +26,7 @@ LIMITS = {
 
 @dataclass(frozen=True, repr=False)
 class DeviceInfo:
-    """A device, or what might have been one: then `why_not` tells what is wrong.
+    """A device; if it can't be used, `why_not` says why.
 
     `name` is what `device=` takes; a GPU that can't be used has none. `adapter` is the name of the
     hardware, `kind` is "CPU" also where a driver computes on the CPU, `backend` is what lies
@@ -54,7 +54,7 @@ class DeviceInfo:
 
 
 def devices() -> list[DeviceInfo]:
-    """What tensors can be on: the CPU, then GPUs, the best first. What can't be used comes last.
+    """Devices for tensors: the CPU, then GPUs, the best first; those that can't be used come last.
 
     "webgpu" is always among them: it tells why not, and what to do, where there is no GPU. Looking
     opens none.
@@ -69,7 +69,8 @@ def devices() -> list[DeviceInfo]:
 
 
 def cpu() -> DeviceInfo:
-    from .cpu.jit import obstacle, threads
+    from .cpu.jit import threads
+    from .cpu.jit.availability import obstacle
 
     why_slow = obstacle()
     kernels = why_slow or "no kernels, as ADJOINT_JIT says"

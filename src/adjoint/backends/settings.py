@@ -1,4 +1,4 @@
-"""What a program may ask and say about the machine: memory, threads, and how long GPUs take."""
+"""Settings and statistics of the machine: memory, threads, and how long GPUs take."""
 
 from typing import Any
 
@@ -6,24 +6,17 @@ from .. import backends
 from .._foundation.errors import DeviceError
 from .cpu.jit import memory, threads
 
-__all__ = [
-    "empty_cache",
-    "get_num_threads",
-    "launch_times",
-    "memory_stats",
-    "set_cache_limit",
-    "set_num_threads",
-]
+__all__ = ["empty_cache", "get_num_threads", "launch_times", "memory_stats", "set_cache_limit"]
+__all__ += ["set_num_threads"]
 
 
 def memory_stats(device: str = "cpu") -> dict[str, int]:
-    """The memory that tensors have, and had, in bytes and in numbers of times; on the CPU, that of
-    large ones.
+    """Statistics of the memory of tensors; on the CPU, of large ones.
 
     `in_use` bytes belong to tensors and arrays; `idle` bytes wait for the next ones, never more
-    than `limit`; `peak` is the most that was in use at once. There were so many `allocations`, of
-    which so many were `reuses` of idle memory, and so many `releases` to the system. All are 0
-    where there is no pool: on Windows, and where kernels can't be compiled.
+    than `limit`; `peak` is the most that was in use at once. `allocations`, `reuses` of idle memory
+    and `releases` to the system are counts. All are 0 where there is no pool: on Windows, and where
+    kernels can't be compiled.
 
     >>> sorted(ad.memory_stats())
     ['allocations', 'idle', 'in_use', 'limit', 'peak', 'releases', 'reuses']
@@ -58,7 +51,7 @@ def launch_times(device: str = "webgpu") -> Any:
 
 
 def empty_cache(device: str = "cpu") -> int:
-    """Give all idle memory back to the system; how many bytes that was.
+    """Return all idle memory to the system; returns its size in bytes.
 
     >>> released = ad.empty_cache()
     >>> ad.memory_stats()["idle"]
@@ -68,7 +61,7 @@ def empty_cache(device: str = "cpu") -> int:
 
 
 def set_cache_limit(bytes: int) -> None:
-    """Let no more than so many bytes be idle; beyond it the oldest go back to the system.
+    """Limit the memory that the pool keeps for reuse, in bytes; beyond it the oldest is released.
 
     The default is an eighth of the memory that there is.
 

@@ -6,6 +6,12 @@ from typing import Any, NamedTuple
 Ints = tuple[int, ...]
 
 
+def positive(axis: Any, rank: int) -> Ints:
+    """Axes counted from the first, in order: of an axis, of several, or None for all."""
+    axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    return tuple(sorted(k % rank for k in axes))
+
+
 class Axes(NamedTuple):
     """The sizes of axes, outermost first, and for each array how far its elements are apart."""
 

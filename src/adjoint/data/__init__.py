@@ -7,23 +7,9 @@ from ._loader import DataLoader
 from ._samplers import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from ._splits import random_split, train_test_split
 
-__all__ = [
-    "BatchSampler",
-    "ConcatDataset",
-    "DataLoader",
-    "Dataset",
-    "IterableDataset",
-    "RandomSampler",
-    "Sampler",
-    "SequentialSampler",
-    "Subset",
-    "TensorDataset",
-    "default_collate",
-    "default_convert",
-    "digits",
-    "random_split",
-    "train_test_split",
-]
+__all__ = ["BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset"]
+__all__ += ["RandomSampler", "Sampler", "SequentialSampler", "Subset", "TensorDataset"]
+__all__ += ["default_collate", "default_convert", "digits", "random_split", "train_test_split"]
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,7 @@ from ..random import Generator as RandomGenerator
 from ._collate import default_collate, default_convert, moved
 from ._datasets import IterableDataset, described, samples
 from ._samplers import BatchSampler, RandomSampler, SequentialSampler
-from ._seeds import Draws, chosen_seed
+from ._seeds import Draws, choose_seed
 from ._workers import Line
 
 HINTS = {
@@ -87,7 +87,7 @@ class DataLoader:
             checked_threads(self.num_workers, "DataLoader: num_workers")
         self.prefetch_factor = as_count("DataLoader", "prefetch_factor", prefetch_factor)
         self.device = device
-        self.seed = chosen_seed("DataLoader", seed, generator)
+        self.seed = choose_seed("DataLoader", seed, generator)
         self.epoch = 0
         self._shuffle, self._given = shuffle, {"sampler": sampler, "batch_sampler": batch_sampler}
         given = sampler is not None or batch_sampler is not None
@@ -163,7 +163,7 @@ class DataLoader:
                 f"{state_dict!r}"
             )
         seed = as_count("DataLoader", "seed", state_dict["seed"], 0)
-        seed = chosen_seed("DataLoader", seed, None)
+        seed = choose_seed("DataLoader", seed, None)
         self.set_epoch(state_dict["epoch"])
         self.seed = seed
 
@@ -188,9 +188,9 @@ class Epoch:
         workers, device = self.loader.num_workers, self.loader.device
         if workers:
             ahead = workers * self.loader.prefetch_factor
-            batches = Line(self.tasks(), self.made, ahead, self.closed).batches(workers)
+            batches = Line(self.tasks(), self.make, ahead, self.closed).batches(workers)
         else:
-            batches = (self.made(task) for task in self.tasks())
+            batches = (self.make(task) for task in self.tasks())
         try:
             for batch in batches:
                 yield batch if device is None else moved(batch, device)
@@ -211,30 +211,30 @@ class Epoch:
                 return
             yield Task(number, what, Draws(*self.place, number))
 
-    def made(self, task: Task) -> Any:
-        """The batch; an error in it says which one it is."""
+    def make(self, task: Task) -> Any:
+        """Make the batch; an error in it says which one it is."""
         of = "" if self.loader._is_stream else f", of the samples {task.what}"
         where = f"batch {task.number}{of}"
         try:
             with drawing(task.draws):
-                return self.collated(task.what)
+                return self.collate(task.what)
         except StopIteration as error:
             raise StrayStopError.of(where) from error
         except Exception as error:
             error.add_note(f"DataLoader: this was in {where}")
             raise
 
-    def collated(self, what: Any) -> Any:
+    def collate(self, what: Any) -> Any:
         loader, collate = self.loader, self.loader.collate_fn
         if loader._is_stream:
             return collate(what)
         if loader.batch_sampler is None:
-            return collate(self.sample(what))
+            return collate(self.load_sample(what))
         if collate is default_collate and hasattr(loader.dataset, "__getitems__"):
             return batch_of(samples(loader.dataset, what))
-        return collate([self.sample(index) for index in what])
+        return collate([self.load_sample(index) for index in what])
 
-    def sample(self, index: Any) -> Any:
+    def load_sample(self, index: Any) -> Any:
         if self.closed.is_set():
             raise ClosedError
         try:

@@ -16,7 +16,7 @@ def generator_for(*what: int | str) -> Generator:
     return Generator(int.from_bytes(digest, "little"))
 
 
-def chosen_seed(function: str, seed: int | None, generator: Generator | None) -> int:
+def choose_seed(function: str, seed: int | None, generator: Generator | None) -> int:
     """The seed that was given, or else the next 64 bits of a generator."""
     chosen = chosen_generator(function, seed, generator)
     if seed is not None:

@@ -67,7 +67,7 @@ class Line:
                 thread.start()
                 self.threads.append(thread)
             for number in itertools.count():
-                outcome = self.outcome(number)
+                outcome = self.receive(number)
                 if outcome is None:
                     return
                 yield outcome.result()
@@ -75,8 +75,8 @@ class Line:
         finally:
             self.close()
 
-    def outcome(self, number: int) -> Outcome | None:
-        """The outcome of a task, when it is there; None after the last."""
+    def receive(self, number: int) -> Outcome | None:
+        """Wait for the outcome of a task; None after the last."""
         if os.getpid() != self.process:
             raise ForkError(
                 "DataLoader: this iterator was made before the process was forked, and its worker "

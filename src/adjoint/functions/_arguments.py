@@ -101,10 +101,10 @@ def as_tensor(function: str, x: Any) -> Tensor:
     if isinstance(x, Tensor):
         return x
     if type(x) in SCALAR_RANK:
-        device = backends.Default.device
+        device = backends.DefaultDevice.name
         return placed(compute(np.array, x, dtype_of_scalar(x, device)), device)
     if isinstance(x, (np.ndarray, np.generic)):
-        return placed(host_array(x, None, None), backends.Default.device)
+        return placed(host_array(x, None, None), backends.DefaultDevice.name)
     raise DTypeError(
         f"{function}: a tensor is needed, got {type(x).__name__}; convert it with ad.asarray"
     )
@@ -140,7 +140,7 @@ def in_common_dtype(function: str, *operands: Any) -> list[Tensor]:
     scalars, too."""
     given = [tensor_or_number(function, x) for x in beside_tensors(operands)]
     dtype = common_dtype(function, given)
-    device = next((x.device for x in given if isinstance(x, Tensor)), backends.Default.device)
+    device = next((x.device for x in given if isinstance(x, Tensor)), backends.DefaultDevice.name)
     return [
         to_dtype(x, dtype) if isinstance(x, Tensor) else constant(x, dtype, device) for x in given
     ]

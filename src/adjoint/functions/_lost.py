@@ -19,8 +19,8 @@ class Probe:
         counts.append(getrefcount(self))
 
 
-def measured() -> int:
-    """The count of an object that nobody holds, in its own `__setitem__`. 0, which no count is,
+def measure_unheld() -> int:
+    """Count references to an object that nobody holds, in its own `__setitem__`. 0, which none has,
     where a variable adds nothing to it: from Python 3.14 on the stack borrows from variables."""
     counts: list[int] = []
     Probe()[counts] = None
@@ -30,7 +30,7 @@ def measured() -> int:
     return unheld if of_variable == unheld + 1 else 0
 
 
-UNHELD = measured()
+UNHELD = measure_unheld()
 
 
 def check_caller() -> None:

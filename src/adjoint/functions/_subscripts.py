@@ -110,7 +110,7 @@ def expand(subscripts: Subscripts, position: int, term: Term, shape: Shape) -> L
     """The indices of an operand's axes, with those of the ellipsis filled in."""
     named = len(term) - term.count(Ellipsis)
     hidden = len(shape) - named
-    once(subscripts, term, f"for operand {position}")
+    check_one_ellipsis(subscripts, term, f"for operand {position}")
     if hidden < 0 or (hidden and Ellipsis not in term):
         raise ShapeError(
             f"{asked(subscripts)}: operand {position} has shape {shape}, but its subscripts name "
@@ -119,7 +119,7 @@ def expand(subscripts: Subscripts, position: int, term: Term, shape: Shape) -> L
     return fill(term, tuple(range(-hidden, 0)))
 
 
-def once(subscripts: Subscripts, term: Term, where: str) -> None:
+def check_one_ellipsis(subscripts: Subscripts, term: Term, where: str) -> None:
     if term.count(Ellipsis) > 1:
         raise ArgumentError(f"{asked(subscripts)}: '...' more than once {where}")
 
@@ -136,7 +136,7 @@ def expand_output(
     given = [label for term in terms for label in term]
     if output is None:
         return (*hidden, *sorted(k for k in set(given) if k >= 0 and given.count(k) == 1))
-    once(subscripts, output, "in the output")
+    check_one_ellipsis(subscripts, output, "in the output")
     if hidden and Ellipsis not in output:
         raise ArgumentError(
             f"{asked(subscripts)}: '...' stands for axes of the operands, but the output has no "

@@ -14,6 +14,7 @@ from .._core.tensor import Tensor, check_like, describe, journal, new_tensor, sh
 from .._foundation.errors import DTypeError, GradientError, TraceError
 from .._foundation.modes import mode, no_grad
 from ..primitives.shapes import slice_
+from ._marks import property_named
 from .assignment import assign
 from .indexing import getitem, parse
 
@@ -137,31 +138,6 @@ _aliases: weakref.WeakValueDictionary[int, Alias] = weakref.WeakValueDictionary(
 _lock = threading.Lock()
 
 
-def data(x: Tensor) -> Tensor:
-    """Another name of a leaf: what is written to it, is written to x, and nothing is recorded. Of a
-    tensor that was computed, its values without a graph, which can't be written to.
-
-    Assigning a tensor of the same shape and dtype puts its values in the place of a leaf's.
-
-    >>> x = ad.tensor([1.0, 2.0], requires_grad=True)
-    >>> x.data[0] = 5
-    >>> x.data.mul_(10)
-    tensor([50., 20.])
-    >>> x.data = x.data + 1
-    >>> x
-    tensor([51., 21.], requires_grad=True)
-    """
-    if isinstance(x, Alias):
-        return x
-    if not x.is_leaf:
-        return alias_of(share(x), x.node.name)  # type: ignore[union-attr]
-    with _lock:
-        alias = present(x)
-        if alias is None:
-            alias = _aliases[id(x)] = alias_of(x)
-    return alias
-
-
 def present(x: Tensor) -> Alias | None:
     """The alias that a tensor has now."""
     alias = _aliases.get(id(x))
@@ -202,6 +178,32 @@ def set_data(x: Tensor, value: Tensor) -> None:
         former.end()
     journal(x)
     x.raw = raw
+
+
+@property_named("data", set_data)
+def data(x: Tensor) -> Tensor:
+    """Another name of a leaf: what is written to it, is written to x, and nothing is recorded. Of a
+    tensor that was computed, its values without a graph, which can't be written to.
+
+    Assigning a tensor of the same shape and dtype puts its values in the place of a leaf's.
+
+    >>> x = ad.tensor([1.0, 2.0], requires_grad=True)
+    >>> x.data[0] = 5
+    >>> x.data.mul_(10)
+    tensor([50., 20.])
+    >>> x.data = x.data + 1
+    >>> x
+    tensor([51., 21.], requires_grad=True)
+    """
+    if isinstance(x, Alias):
+        return x
+    if not x.is_leaf:
+        return alias_of(share(x), x.node.name)  # type: ignore[union-attr]
+    with _lock:
+        alias = present(x)
+        if alias is None:
+            alias = _aliases[id(x)] = alias_of(x)
+    return alias
 
 
 def through(name: str, method: Callable) -> Callable:

@@ -28,27 +28,18 @@ from ._arguments import (
     in_common_dtype,
     reject,
 )
+from ._marks import method, single_method
 from .creation import asarray
 from .elementwise import positive
 from .shapes import concat, moveaxis, without
 
-__all__ = [
-    "diagflat",
-    "diagonal",
-    "diff",
-    "flip",
-    "pad",
-    "repeat",
-    "roll",
-    "tile",
-    "tril",
-    "triu",
-]
+__all__ = ["diagflat", "diagonal", "diff", "flip", "pad", "repeat", "roll", "tile", "tril", "triu"]
 
 # How elements outside the tensor are made from those inside; NumPy's names.
 PAD_MODES = ("edge", "reflect", "symmetric", "wrap")
 
 
+@method
 def flip(x: Any, /, axis: Axis = None, **unknown: Any) -> Tensor:
     """The order of the elements reversed along axes, all if none is named.
 
@@ -63,6 +54,7 @@ def flip(x: Any, /, axis: Axis = None, **unknown: Any) -> Tensor:
     return shapes.slice_(x, index=tuple(steps))
 
 
+@method
 def roll(x: Any, /, shift: Any, axis: Axis = None, **unknown: Any) -> Tensor:
     """Elements moved along axes; what leaves at one end comes in at the other.
 
@@ -93,6 +85,7 @@ def rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     return shapes.concat(end, start, axis=axis)
 
 
+@method
 def tile(x: Any, repetitions: Any, /) -> Tensor:
     """The tensor repeated as a whole along its axes; further axes come first.
 
@@ -113,6 +106,7 @@ def tile(x: Any, repetitions: Any, /) -> Tensor:
     return shapes.reshape(wide, shape=tuple(count * size for count, size in pairs))
 
 
+@single_method("copies of the whole are x.tile(({0})), of each element x.repeat({1}, axis={2})")
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None, **unknown: Any) -> Tensor:
     """Each element repeated along an axis, or of the flattened tensor if none is named.
 
@@ -277,6 +271,7 @@ def counting(n: int, device: str) -> Tensor:
     return arange(start=0, stop=n, step=1, dtype=widest(device, "i"), device=device)
 
 
+@method
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The elements of two axes whose indices differ by `offset`, along a new last axis.
 

@@ -16,9 +16,11 @@ from ..primitives.elementwise import where
 from ..primitives.reductions import broadcast_to
 from . import _lost
 from ._arguments import as_tensor_like
-from .indexing import Index, in_range, parse, viewed
+from ._marks import method_named
+from .indexing import Index, call_index_op, parse, viewed
 
 
+@method_named("__setitem__")
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """What x[index] = value calls: `assign`, and a warning where nobody holds x."""
     if getrefcount(x) <= _lost.UNHELD:
@@ -28,7 +30,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 
 def assign(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value: changes this tensor object only, and is differentiable in both."""
-    recorded = writable("assignment", x, value)
+    recorded = check_writable("assignment", x, value)
     word = mode.word
     if index is Ellipsis and not word & ANOMALY:
         value = as_value("assignment", x, value, x.raw.shape)
@@ -52,7 +54,7 @@ def assign(x: Tensor, index: Any, value: Any) -> None:
 def assigned(x: Tensor, value: Tensor, place: Index) -> Tensor:
     """x with a value at a place; of duplicates the last stays."""
     spec, arrays, _, view = place
-    out = in_range(x, indexing.assign, viewed(x, view), value, *arrays, spec=spec)
+    out = call_index_op(x, indexing.assign, viewed(x, view), value, *arrays, spec=spec)
     return viewed(out, x.shape)
 
 
@@ -72,11 +74,11 @@ def write(x: Tensor, value: Tensor, place: Index) -> None:
     if not module.exclusive(x.raw, 1):
         x.raw = module.copy(x.raw)
     arrays = [array.raw for array in place.arrays]
-    in_range(x, module.write, x.raw, value.raw, place.spec, arrays)
+    call_index_op(x, module.write, x.raw, value.raw, place.spec, arrays)
 
 
-def writable(function: str, x: Tensor, *values: Any) -> bool:
-    """Whether a change of x is recorded; raises where it isn't allowed."""
+def check_writable(function: str, x: Tensor, *values: Any) -> bool:
+    """Raise where x may not be changed; whether the change is recorded."""
     grad = mode.word & GRAD
     if grad and x.node is not None and x.is_leaf:
         raise GradientError(

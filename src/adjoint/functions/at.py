@@ -10,15 +10,17 @@ from ..primitives.creation import arange
 from ..primitives.elementwise import divide, equal, maximum, minimum, multiply, negative, where
 from ..primitives.products import recurrence, shifted
 from ..primitives.shapes import reshape
+from ._marks import property_named
 from .assignment import as_value, assigned
 from .elementwise import reciprocal
-from .indexing import getitem, in_range, parse, viewed
+from .indexing import call_index_op, getitem, parse, viewed
 
 ONE = ("array",)
 
 
+@property_named("at")
 class At:
-    """`x.at[index]`: new tensors with a part changed."""
+    """x.at[index].set(v), .add(v), .multiply(v), .min(v), ..."""
 
     def __init__(self, x: Tensor) -> None:
         self._x = x
@@ -73,7 +75,7 @@ class Place:
 
     def _plus(self, value: Tensor) -> Tensor:
         x, (spec, arrays, _, view) = self._x, self._index
-        added = in_range(x, indexing.scatter, value, *arrays, spec=spec, shape=view)
+        added = call_index_op(x, indexing.scatter, value, *arrays, spec=spec, shape=view)
         return x + viewed(added, x.shape)
 
     def multiply(self, value: Any) -> Tensor:
@@ -153,7 +155,7 @@ class Place:
         """The flat position in the tensor of each element that is selected."""
         x, (spec, arrays, _, view) = self._x, self._index
         number = arange(start=0, stop=x.size, step=1, dtype=widest(x.device, "i"), device=x.device)
-        return in_range(x, indexing.index, reshape(number, shape=view), *arrays, spec=spec)
+        return call_index_op(x, indexing.index, reshape(number, shape=view), *arrays, spec=spec)
 
 
 def flat(x: Tensor) -> Tensor:

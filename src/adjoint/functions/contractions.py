@@ -10,19 +10,9 @@ from .._foundation.errors import ArgumentError, AxisError, DTypeError, ShapeErro
 from ..primitives import contractions, conversions
 from ..primitives.shapes import reshape, slice_
 from ._arguments import as_axis, as_integer, as_tensor, in_common_dtype, reject
-from .einsum import contracted
 from .shapes import concat, without
 
-__all__ = [
-    "cross",
-    "dot",
-    "inner",
-    "kron",
-    "matmul",
-    "outer",
-    "tensordot",
-    "vecdot",
-]
+__all__ = ["cross", "dot", "inner", "kron", "matmul", "outer", "tensordot", "vecdot"]
 
 
 def matmul(x: Any, y: Any, /) -> Tensor:
@@ -84,7 +74,7 @@ def tensordot(x: Any, y: Any, /, *, axes: int | Sequence[Any] = 2, **unknown: An
     for k, m in zip(first, second, strict=True):
         right[m] = k
     free = (*(k for k in left if k not in first), *(k for k in right if k >= x.ndim))
-    return contracted((left, tuple(right), free), [x, y])
+    return contract((left, tuple(right), free), [x, y])
 
 
 def paired_axes(axes: Any, x_shape: tuple, y_shape: tuple) -> tuple[tuple, tuple]:
@@ -132,7 +122,14 @@ def vecdot(x: Any, y: Any, /, *, axis: int = -1, **unknown: Any) -> Tensor:
     # Indices count from the last axis, so that those of broadcast axes agree.
     first, second = (tuple(range(x.ndim - 1, -1, -1)) for x in (x, y))
     rest = tuple(k for k in max(first, second, key=len) if k != -1 - axis)
-    return contracted((first, second, rest), [conjugated(x), y])
+    return contract((first, second, rest), [conjugated(x), y])
+
+
+def contract(labels: tuple, operands: list[Tensor]) -> Tensor:
+    """Sum a product over axes by their labels, as einsum does, which is loaded on first use."""
+    from .einsum import contracted
+
+    return contracted(labels, operands)
 
 
 def conjugated(x: Tensor) -> Tensor:

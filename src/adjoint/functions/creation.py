@@ -8,7 +8,7 @@ from .. import backends
 from .._core.promotion import dtype_of_scalar, lift
 from .._core.tensor import Tensor
 from .._foundation.caller_warnings import warn
-from .._foundation.dtypes import Default, as_numpy
+from .._foundation.dtypes import DefaultDType, as_numpy
 from .._foundation.errors import ArgumentError, LostGraphWarning, ShapeError
 from .._foundation.modes import is_grad_enabled, is_tracing
 from ..primitives import creation as ops
@@ -26,25 +26,11 @@ from ._arguments import (
     is_elsewhere,
     shape_first,
 )
+from ._marks import method
 from .shapes import stack
 
-__all__ = [
-    "arange",
-    "asarray",
-    "copy",
-    "empty",
-    "empty_like",
-    "eye",
-    "full",
-    "full_like",
-    "linspace",
-    "meshgrid",
-    "ones",
-    "ones_like",
-    "tensor",
-    "zeros",
-    "zeros_like",
-]
+__all__ = ["arange", "asarray", "copy", "empty", "empty_like", "eye", "full", "full_like"]
+__all__ += ["linspace", "meshgrid", "ones", "ones_like", "tensor", "zeros", "zeros_like"]
 
 
 def asarray(
@@ -70,7 +56,7 @@ def asarray(
         return from_tensor(obj, dtype, device, copy, requires_grad)
     if has_tensors(obj):
         return from_tensor(stacked(obj), dtype, device, None, requires_grad)
-    device = device or backends.Default.device
+    device = device or backends.DefaultDevice.name
     if copy is False and backends.backend(device).Array is not np.ndarray:
         raise ArgumentError(f"asarray: memory can't be shared with {device}; leave copy=False out")
     array = host_array(obj, None if dtype is None else as_numpy(dtype), copy, device)
@@ -78,6 +64,7 @@ def asarray(
     return ask_for_grad(lift(data), requires_grad)
 
 
+@method
 def copy(x: Any, /) -> Tensor:
     """A tensor of its own with the values of x: writing into either never changes the other.
 
@@ -176,7 +163,7 @@ def filled(
         return as_leaf(function, out) if requires_grad else out
     if isinstance(value, (np.generic, np.ndarray)) and not value.ndim:
         value, dtype = value.item(), value.dtype if dtype is None else dtype
-    device = device or backends.Default.device
+    device = device or backends.DefaultDevice.name
     raw = dtype_of_scalar(value, device) if dtype is None else as_numpy(dtype)
     out = ops.full(shape=sizes, value=value, dtype=raw, device=device)
     return ask_for_grad(out, requires_grad)
@@ -305,8 +292,8 @@ def arange(
     if step == 0:
         raise ArgumentError("arange: step must not be 0")
     whole = all(isinstance(number, int) for number in (start, stop, step))
-    device = device or backends.Default.device
-    default = backends.widest(device, "i") if whole else Default.float
+    device = device or backends.DefaultDevice.name
+    default = backends.widest(device, "i") if whole else DefaultDType.float
     raw = default if dtype is None else as_numpy(dtype)
     out = ops.arange(start=start, stop=stop, step=step, dtype=raw, device=device)
     if raw.kind == "f" and any(map(wants_grad, ends)):
@@ -347,7 +334,7 @@ def linspace(
     tensors = [x for x in ends if isinstance(x, Tensor)]
     kinds = [x.raw.dtype.kind if isinstance(x, Tensor) else np.asarray(x).dtype.kind for x in ends]
     raw = as_numpy((complex if "c" in kinds else float) if dtype is None else dtype)
-    device = device or backends.Default.device
+    device = device or backends.DefaultDevice.name
     options = {"num": num, "endpoint": bool(endpoint), "dtype": raw, "device": device}
     varies = any(map(wants_grad, tensors)) or (tensors and is_tracing())
     if varies and raw.kind in "fc":
@@ -409,6 +396,6 @@ def eye(
             [0., 1.]])
     """
     rows, columns = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
-    raw, device = as_numpy(dtype or float), device or backends.Default.device
+    raw, device = as_numpy(dtype or float), device or backends.DefaultDevice.name
     out = ops.eye(rows=rows, columns=columns, k=k, dtype=raw, device=device)
     return ask_for_grad(out, requires_grad)

@@ -1,6 +1,6 @@
-"""Einsum: subscripts become a plan, and a plan is a few matrix products.
+"""Einsum: subscripts become a contraction, whose steps are a few matrix products.
 
-A plan is made once for subscripts and shapes: axes of length 1 are dropped (that is broadcasting),
+It is found once for subscripts and shapes: axes of length 1 are dropped (that is broadcasting),
 indices that only one operand has are summed, and the rest is contracted pair by pair in the order
 that takes the fewest multiplications. Each pair is one batched matmul, or a product with
 broadcasting where nothing is summed. Everything is made of ops, so gradients of every order follow.
@@ -49,7 +49,7 @@ def contracted(subscripts: Subscripts, tensors: list[Tensor], optimize: Any = Tr
         optimize = as_optimize(optimize)
     shapes = tuple([x.raw.shape for x in tensors])
     values: list[Any] = list(tensors)
-    for call, sources, attrs in plan(subscripts, shapes, optimize).steps:
+    for call, sources, attrs in contraction(subscripts, shapes, optimize).steps:
         inputs = [values[k] for k in sources]
         for k in sources:  # each value is used once: let go of it
             values[k] = None
@@ -75,11 +75,11 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = True) -> tup
     """
     terms, given = arguments("einsum_path", subscripts, operands)
     shapes = tuple([x.shape for x in in_common_dtype("einsum_path", *given)])
-    found = plan(terms, shapes, as_optimize(optimize))
+    found = contraction(terms, shapes, as_optimize(optimize))
     return ["einsum_path", *found.path], summary(found)
 
 
-# Plans.
+# Contractions.
 
 
 class Step(NamedTuple):
@@ -97,7 +97,7 @@ class Value(NamedTuple):
     labels: Labels
 
 
-class Plan(NamedTuple):
+class Contraction(NamedTuple):
     """What to do, and for `einsum_path` how that was found: `pairs` has indices of x, y, out."""
 
     steps: tuple[Step, ...]
@@ -107,18 +107,14 @@ class Plan(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def plan(
-    subscripts: Subscripts,
-    shapes: tuple[Shape, ...],
-    optimize: Any,
-) -> Plan:
+def contraction(subscripts: Subscripts, shapes: tuple[Shape, ...], optimize: Any) -> Contraction:
     """How to compute an einsum of operands of these shapes."""
     meaning = equation(subscripts, shapes)
     builder = Builder(meaning.lengths, len(shapes))
     given = list(zip(meaning.terms, shapes, strict=True))
     long = [{k for k, n in zip(*pair, strict=True) if n != 1} for pair in given]
     values = [
-        builder.prepared(k, *entry, {*meaning.output}.union(*long[:k], *long[k + 1 :]))
+        builder.prepare(k, *entry, {*meaning.output}.union(*long[:k], *long[k + 1 :]))
         for k, entry in enumerate(given)
     ]
     output = tuple(k for k in meaning.output if meaning.lengths[k] != 1)
@@ -135,11 +131,11 @@ def plan(
             pairs.append((x.labels, y.labels, taken[0].labels))
         values += taken
     builder.finish(values[0], meaning.output)
-    return Plan(tuple(builder.steps), path, meaning, pairs)
+    return Contraction(tuple(builder.steps), path, meaning, pairs)
 
 
 class Builder:
-    """Collects the steps of a plan. Values have no axes of length 1, and no index twice."""
+    """Collects the steps of a contraction. Values have no axes of length 1, and no index twice."""
 
     def __init__(self, lengths: Lengths, operands: int) -> None:
         self.lengths = lengths
@@ -150,10 +146,10 @@ class Builder:
         self.steps.append(Step(call, sources, attrs))
         return self.operands + len(self.steps) - 1
 
-    def prepared(self, number: int, labels: Labels, shape: Shape, kept: set[int]) -> Value:
-        """An operand's diagonals, without axes of length 1, summed over what nothing else has."""
+    def prepare(self, number: int, labels: Labels, shape: Shape, kept: set[int]) -> Value:
+        """Take an operand's diagonals, drop axes of length 1, sum over what nothing else has."""
         while len(set(labels)) < len(labels):
-            number, labels, shape = self.on_diagonal(number, labels, shape)
+            number, labels, shape = self.take_diagonal(number, labels, shape)
         long = tuple(k for k, n in zip(labels, shape, strict=True) if n != 1)
         if len(long) < len(labels):
             number = self.emit(reshape, number, shape=self.shape(long))
@@ -163,8 +159,8 @@ class Builder:
         left = tuple(k for k in long if k in kept)
         return Value(number, left)
 
-    def on_diagonal(self, number: int, labels: Labels, shape: Shape) -> tuple[int, Labels, Shape]:
-        """The diagonal over two axes that have one index; it becomes the last axis."""
+    def take_diagonal(self, number: int, labels: Labels, shape: Shape) -> tuple[int, Labels, Shape]:
+        """Take the diagonal over two axes that have one index; it becomes the last axis."""
         label = next(k for k in labels if labels.count(k) > 1)
         first = labels.index(label)
         second = labels.index(label, first + 1)
@@ -179,15 +175,15 @@ class Builder:
     def shape(self, labels: Labels) -> Shape:
         return tuple([self.lengths[k] for k in labels])
 
-    def permuted(self, value: Value, wanted: Labels) -> int:
+    def permute(self, value: Value, wanted: Labels) -> int:
         if value.labels == wanted:
             return value.number
         axes = tuple(map(value.labels.index, wanted))
         return self.emit(permute_dims, value.number, axes=axes)
 
-    def grouped(self, value: Value, *groups: Labels) -> int:
-        """The value with one axis for each group of indices."""
-        number = self.permuted(value, tuple(k for group in groups for k in group))
+    def group(self, value: Value, *groups: Labels) -> int:
+        """Give the value one axis for each group of indices."""
+        number = self.permute(value, tuple(k for group in groups for k in group))
         if all(len(group) == 1 for group in groups):
             return number
         return self.emit(
@@ -195,10 +191,10 @@ class Builder:
         )
 
     def contract(self, x: Value, y: Value, kept: set[int], wanted: Labels | None) -> Value:
-        """The product of two values, summed over what both have and nothing else keeps."""
+        """Multiply two values, and sum over what both have and nothing else keeps."""
         common = [k for k in x.labels if k in y.labels]
         if all(k in kept for k in common):
-            return self.multiplied(x, y, wanted)
+            return self.multiply(x, y, wanted)
         batch = tuple(k for k in wanted or x.labels if k in common and k in kept)
         first = next((k for k in wanted or () if k not in batch), None)
         if first in y.labels:  # so that the result comes in the order of the output
@@ -210,16 +206,16 @@ class Builder:
         singles = [(k,) for k in batch]
         number = self.emit(
             matmul,
-            self.grouped(x, *singles, left, summed),
-            self.grouped(y, *singles, summed, right),
+            self.group(x, *singles, left, summed),
+            self.group(y, *singles, summed, right),
         )
         labels = (*batch, *left, *right)
         if len(left) != 1 or len(right) != 1:
             number = self.emit(reshape, number, shape=self.shape(labels))
         return Value(number, labels)
 
-    def multiplied(self, x: Value, y: Value, wanted: Labels | None) -> Value:
-        """The product of two values of which nothing is summed."""
+    def multiply(self, x: Value, y: Value, wanted: Labels | None) -> Value:
+        """Multiply two values of which nothing is summed."""
         if len(y.labels) > len(x.labels):
             x, y = y, x
         labels = wanted or (*(k for k in y.labels if k not in x.labels), *x.labels)
@@ -227,9 +223,9 @@ class Builder:
         return Value(number, labels)
 
     def spread(self, value: Value, labels: Labels) -> int:
-        """The value with its axes where `labels` has them, and ones between them."""
+        """Put the value's axes where `labels` has them, and ones between them."""
         own = tuple(k for k in labels if k in value.labels)
-        number = self.permuted(value, own)
+        number = self.permute(value, own)
         after = labels[labels.index(own[0]) :] if own else ()
         if after == own:
             return number
@@ -237,8 +233,8 @@ class Builder:
         return self.emit(reshape, number, shape=shape)
 
     def finish(self, value: Value, output: Labels) -> None:
-        """The axes in the order of the output, with those of length 1 put back."""
-        number = self.permuted(value, tuple(k for k in output if k in value.labels))
+        """Put the axes in the order of the output, and those of length 1 back."""
+        number = self.permute(value, tuple(k for k in output if k in value.labels))
         if len(value.labels) < len(output) or not self.steps:  # a result is a tensor of its own
             if self.steps and self.steps[-1].call is reshape:
                 number = self.steps.pop().sources[0]
@@ -248,7 +244,7 @@ class Builder:
 # The account that einsum_path gives.
 
 
-def summary(found: Plan) -> str:
+def summary(found: Contraction) -> str:
     """How many multiplications there are without and with pairs, and what each pair takes."""
     terms, output, lengths = found.meaning
     at_once = math.prod(lengths.values()) * (len(terms) - 1)

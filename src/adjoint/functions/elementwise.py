@@ -13,25 +13,16 @@ from ..primitives.devices import move
 from ..primitives.elementwise import divide, logaddexp, pow, square, where
 from ..primitives.shapes import reshape
 from ._arguments import as_number, as_real, as_tensor, is_elsewhere, tensor_or_number
+from ._marks import method, method_named, property_named
 from .dtypes import iinfo
 
-__all__ = [
-    "astype",
-    "clip",
-    "conj",
-    "elu",
-    "gelu",
-    "imag",
-    "leaky_relu",
-    "positive",
-    "real",
-    "reciprocal",
-    "softplus",
-]
+__all__ = ["astype", "clip", "conj", "elu", "gelu", "imag", "leaky_relu", "positive", "real"]
+__all__ += ["reciprocal", "softplus"]
 
 REAL_SCALARS = (np.integer, np.floating)
 
 
+@method
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """The values in another dtype, rounded towards zero if that is an integer one.
 
@@ -48,6 +39,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = Non
     return x._value() if raw is x.raw.dtype and not copy else conversions.cast(x, dtype=raw)
 
 
+@method
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     """x, but at least `min` and at most `max`; the gradient is 1 strictly between them.
 
@@ -72,6 +64,7 @@ def extremes(*dtypes: DType) -> tuple[Any, Any]:
     return limits.min, limits.max
 
 
+@method_named("pow")
 def power(x: Tensor, y: Any) -> Tensor:
     """x ** y; squares are frequent, and have an op of their own."""
     is_real = type(y) in (int, float) or isinstance(y, REAL_SCALARS)
@@ -91,6 +84,7 @@ def positive(x: Any, /) -> Tensor:
     return reshape(x, shape=x.shape)
 
 
+@method
 def reciprocal(x: Any, /) -> Tensor:
     """1 / x; integers give the default float.
 
@@ -100,6 +94,7 @@ def reciprocal(x: Any, /) -> Tensor:
     return divide(1, as_tensor("reciprocal", x))
 
 
+@property_named("real")
 def real(x: Any, /) -> Tensor:
     """The real part; of a real number, the number.
 
@@ -110,6 +105,7 @@ def real(x: Any, /) -> Tensor:
     return conversions.real(x) if x.raw.dtype.kind == "c" else positive(x)
 
 
+@property_named("imag")
 def imag(x: Any, /) -> Tensor:
     """The imaginary part; of a real number, zero.
 
@@ -122,6 +118,7 @@ def imag(x: Any, /) -> Tensor:
     return where(False, x, 0)
 
 
+@method
 def conj(x: Any, /) -> Tensor:
     """The complex conjugate; of a real number, the number.
 
@@ -173,6 +170,7 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     return activations.elu(x, alpha=as_number("elu", "alpha", alpha))
 
 
+@method
 def to(x: Tensor, target: Any) -> Tensor:
     """The tensor on another device (a string) or in another dtype.
 
@@ -182,6 +180,7 @@ def to(x: Tensor, target: Any) -> Tensor:
     return to_device(x, target) if isinstance(target, str) else astype(x, target, copy=False)
 
 
+@method
 def to_device(x: Tensor, device: str, /, *, stream: Any = None) -> Tensor:
     """The tensor on another device; `stream` is for devices that have streams: none so far.
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from ._marks import method_named
+
 FUNCTIONS = {
     "Generator": "ad.random.Generator",
     "absolute": "ad.abs",
@@ -175,51 +177,6 @@ METHODS = {
     "view_as": "x.reshape(y.shape)",
     "where": "ad.where(mask, x, y)",
 }
-RANDOM = {
-    "default_rng": "ad.random.Generator(seed)",
-    "get_rng_state": "ad.random.get_state()",
-    "manual_seed": "ad.random.seed(0)",
-    "multinomial": "ad.random.categorical(ad.log(p)), for it takes logits",
-    "rand": "ad.random.uniform((2, 3))",
-    "randint": "ad.random.integers(low, high, (2, 3))",
-    "randn": "ad.random.normal((2, 3))",
-    "random": "ad.random.uniform((2, 3))",
-    "randperm": "ad.random.permutation",
-    "set_rng_state": "ad.random.set_state(state)",
-    "shuffle": "ad.random.permutation, which gives a new tensor",
-    "standard_normal": "ad.random.normal((2, 3))",
-}
-LAYERS = {
-    "Buffer": "the method register_buffer(name, tensor) of a module",
-    "DataParallel": "nothing: leave it out; a CPU's cores share the work by themselves",
-    "Hardshrink": "ad.where(ad.abs(x) > 0.5, x, 0)",
-    "LazyLinear": "nn.Linear, with the number of features that come in",
-    "Softmax2d": "nn.Softmax(axis=-3)",
-    "Softshrink": "x - ad.clip(x, -0.5, 0.5)",
-    "SyncBatchNorm": "nn.BatchNorm2d",
-    "Tanhshrink": "x - ad.tanh(x)",
-    "UpsamplingBilinear2d": 'nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)',
-    "UpsamplingNearest2d": "nn.Upsample(scale_factor=2)",
-    "parallel": "nothing: a CPU's cores share the work by themselves",
-    "parameter": "nn.Parameter",
-}
-LAYER_UTILITIES = {
-    "clip_grad_norm": "nn.utils.clip_grad_norm_",
-    "rnn": "nothing: there are no packed sequences; pad them, and mask what is padding",
-}
-OPTIMIZERS = {
-    "swa_utils": "ad.optim.EMA(model), whose update() goes after each step",
-}
-MODULES = {
-    "_modules": "dict(model.named_children()); assign to attributes, or delete them, to change it",
-    "_parameters": "dict(model.named_parameters(recurse=False)); del model.weight takes one out",
-    "bfloat16": "model.half(): there is no bfloat16",
-    "compile": "ad.trace, which records a function once and replays it",
-    "cuda": 'model.to("webgpu")',
-    "register_full_backward_hook": "x.register_hook, of the output that a forward hook is given",
-    "share_memory": "nothing: workers are threads",
-    "type": "model.to(ad.float64)",
-}
 
 
 def missing(owner: str, name: str, hints: dict[str, str]) -> AttributeError:
@@ -228,6 +185,7 @@ def missing(owner: str, name: str, hints: dict[str, str]) -> AttributeError:
     return AttributeError(f"{owner} has no attribute {name!r}{hint}", name=name)
 
 
+@method_named("__getattr__")
 def missing_from_tensor(x: Any, name: str) -> Any:
     known = FUNCTIONS | METHODS
     plain = name.removesuffix("_")

@@ -14,6 +14,7 @@ from ..primitives import indexing, shapes
 from ..primitives.reductions import broadcast_to
 from ..primitives.shapes import indexed_shape
 from ._arguments import as_axis, as_tensor, as_tensor_like, host_array, reject
+from ._marks import method, method_named
 
 __all__ = ["gather", "index_select", "nonzero", "scatter_add", "take", "take_along_axis"]
 
@@ -130,6 +131,7 @@ def mask_indices(mask: Tensor, x: Tensor, axis: int) -> list[Tensor]:
     return [shapes.slice_(places, index=(k,)) for k in range(mask.ndim)]
 
 
+@method_named("__getitem__")
 def getitem(x: Tensor, index: Any) -> Tensor:
     """x[index]: basic indices give views, arrays and masks select."""
     if type(index) is int and x.raw.shape and -x.raw.shape[0] <= index < x.raw.shape[0]:
@@ -137,14 +139,14 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     spec, arrays, _, view = parse(x, index)
     if not arrays:
         return shapes.slice_(x, index=spec)
-    return in_range(x, indexing.index, viewed(x, view), *arrays, spec=spec)
+    return call_index_op(x, indexing.index, viewed(x, view), *arrays, spec=spec)
 
 
 def viewed(x: Tensor, view: tuple[int, ...]) -> Tensor:
     return x if x.raw.shape == view else shapes.reshape(x, shape=view)
 
 
-def in_range(x: Tensor, op: Any, *args: Any, function: str = "", **attrs: Any) -> Tensor:
+def call_index_op(x: Tensor, op: Any, *args: Any, function: str = "", **attrs: Any) -> Tensor:
     """Call an index op, and say what was indexed if an index is out of range."""
     try:
         return op(*args, **attrs)
@@ -154,6 +156,7 @@ def in_range(x: Tensor, op: Any, *args: Any, function: str = "", **attrs: Any) -
         raise IndexingError(f"{name}{reason} (tensor of shape {x.shape})") from None
 
 
+@method
 def take(x: Any, indices: Any, /, axis: int | None = None, **unknown: Any) -> Tensor:
     """Elements at integer indices along an axis, which may be left out for 1-d tensors.
 
@@ -162,10 +165,7 @@ def take(x: Any, indices: Any, /, axis: int | None = None, **unknown: Any) -> Te
             [1, 2],
             [3, 4]])
     """
-    if unknown:
-        reject("take", unknown)
-    x = as_tensor("take", x)
-    return taken("take", x, as_indices("take", indices, x), axis)
+    return taken("take", *prepared("take", x, indices, unknown), axis)
 
 
 def taken(function: str, x: Tensor, indices: Tensor, axis: int | None) -> Tensor:
@@ -173,7 +173,7 @@ def taken(function: str, x: Tensor, indices: Tensor, axis: int | None) -> Tensor
         raise ArgumentError(f"{function}: name an axis: the tensor has shape {x.shape}")
     axis = as_axis(function, 0 if axis is None else axis, x.ndim)
     spec = at_axis(axis, "array")
-    return in_range(x, indexing.index, x, indices, function=function, spec=spec)
+    return call_index_op(x, indexing.index, x, indices, function=function, spec=spec)
 
 
 def index_select(x: Any, index: Any, axis: int = 0, **unknown: Any) -> Tensor:
@@ -183,10 +183,7 @@ def index_select(x: Any, index: Any, axis: int = 0, **unknown: Any) -> Tensor:
     tensor([[2],
             [4]])
     """
-    if unknown:
-        reject("index_select", unknown)
-    x = as_tensor("index_select", x)
-    index = as_indices("index_select", index, x)
+    x, index = prepared("index_select", x, index, unknown)
     if index.ndim != 1:
         raise ShapeError(f"index_select: 1-d indices are needed, got shape {index.shape}; use take")
     return taken("index_select", x, index, axis)
@@ -198,10 +195,7 @@ def gather(x: Any, index: Any, axis: int = 0, **unknown: Any) -> Tensor:
     >>> ad.gather(ad.asarray([[1, 2], [3, 4]]), ad.asarray([[1, 1, 0]]), axis=1)
     tensor([[2, 2, 1]])
     """
-    if unknown:
-        reject("gather", unknown)
-    x = as_tensor("gather", x)
-    index = as_indices("gather", index, x)
+    x, index = prepared("gather", x, index, unknown)
     axis = as_axis("gather", axis, x.ndim)
     others = [k for k in range(x.ndim) if k != axis]
     if index.ndim != x.ndim or any(index.shape[k] > x.shape[k] for k in others):
@@ -211,7 +205,7 @@ def gather(x: Any, index: Any, axis: int = 0, **unknown: Any) -> Tensor:
         )
     part = tuple(slice(None) if k == axis else slice(n) for k, n in enumerate(index.shape))
     near = shapes.slice_(x, index=part)
-    return in_range(x, indexing.take_along_axis, near, index, function="gather", axis=axis)
+    return call_index_op(x, indexing.take_along_axis, near, index, function="gather", axis=axis)
 
 
 def take_along_axis(x: Any, indices: Any, /, axis: int = -1, **unknown: Any) -> Tensor:
@@ -221,13 +215,12 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1, **unknown: Any) -> 
     tensor([[2],
             [3]])
     """
-    if unknown:
-        reject("take_along_axis", unknown)
-    x = as_tensor("take_along_axis", x)
-    indices = as_indices("take_along_axis", indices, x)
+    x, indices = prepared("take_along_axis", x, indices, unknown)
     axis = as_axis("take_along_axis", axis, x.ndim)
     x, indices = stretched(axis, x, indices)
-    return in_range(x, indexing.take_along_axis, x, indices, function="take_along_axis", axis=axis)
+    return call_index_op(
+        x, indexing.take_along_axis, x, indices, function="take_along_axis", axis=axis
+    )
 
 
 def scatter_add(x: Any, index: Any, src: Any, axis: int = 0, **unknown: Any) -> Tensor:
@@ -236,17 +229,14 @@ def scatter_add(x: Any, index: Any, src: Any, axis: int = 0, **unknown: Any) -> 
     >>> ad.scatter_add(ad.zeros(3), ad.asarray([1, 1]), ad.asarray([5.0, 6.0]))
     tensor([ 0., 11.,  0.])
     """
-    if unknown:
-        reject("scatter_add", unknown)
-    x = as_tensor("scatter_add", x)
-    index = as_indices("scatter_add", index, x)
+    x, index = prepared("scatter_add", x, index, unknown)
     src = as_tensor_like("scatter_add", x, src)
     axis = as_axis("scatter_add", axis, x.ndim)
-    same_but("scatter_add", axis, x, index)
+    check_same_but("scatter_add", axis, x, index)
     if src.shape != index.shape:
         raise ShapeError(f"scatter_add: index has shape {index.shape}, src {src.shape}")
     options = {"function": "scatter_add", "axis": axis, "shape": x.shape}
-    return x + in_range(x, indexing.scatter_along_axis, src, index, **options)
+    return x + call_index_op(x, indexing.scatter_along_axis, src, index, **options)
 
 
 def nonzero(x: Any) -> tuple[Tensor, ...]:
@@ -260,6 +250,14 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
         raise ShapeError("nonzero: a 0-d tensor has no axes")
     places = indexing.nonzero(x)
     return tuple(shapes.slice_(places, index=(k,)) for k in range(x.ndim))
+
+
+def prepared(function: str, x: Any, indices: Any, unknown: dict) -> tuple[Tensor, Tensor]:
+    """The tensor and the places in it."""
+    if unknown:
+        reject(function, unknown)
+    x = as_tensor(function, x)
+    return x, as_indices(function, indices, x)
 
 
 def as_indices(function: str, indices: Any, x: Tensor | None = None) -> Tensor:
@@ -288,8 +286,8 @@ def stretched(axis: int, *tensors: Tensor) -> list[Tensor]:
     ]
 
 
-def same_but(function: str, axis: int, x: Tensor, indices: Tensor) -> None:
-    """Index and tensor agree in all axes but one."""
+def check_same_but(function: str, axis: int, x: Tensor, indices: Tensor) -> None:
+    """Raise unless index and tensor agree in all axes but one."""
     others = [k for k in range(x.ndim) if k != axis]
     if indices.ndim != x.ndim or any(x.shape[k] != indices.shape[k] for k in others):
         raise ShapeError(

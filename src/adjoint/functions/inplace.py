@@ -13,7 +13,8 @@ from .._foundation.spans import TimedWrites
 from ..primitives import elementwise as ops
 from ..primitives.conversions import add_scaled
 from ._arguments import tensor_or_number
-from .assignment import assign, rebind, writable
+from ._marks import in_place_method
+from .assignment import assign, check_writable, rebind
 from .elementwise import clip, to_device
 
 
@@ -23,8 +24,8 @@ def inplace(function: Any, name: str = "") -> Any:
     op = getattr(function, "op", None)
 
     def operate(x: Tensor, y: Any) -> Tensor:
-        recorded = writable(name, x, y)
-        module = None if recorded or op is None else overwritable(x, y)
+        recorded = check_writable(name, x, y)
+        module = None if recorded or op is None else overwriting_backend(x, y)
         if module and op and module.compute_into(x.raw, op.name, y.raw):
             return x
         replace(name, x, function(x, y))
@@ -33,6 +34,7 @@ def inplace(function: Any, name: str = "") -> Any:
     return operate
 
 
+@in_place_method
 def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     """x += alpha * y in one pass, as optimizers do it; returns x.
 
@@ -42,11 +44,11 @@ def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     """
     if isinstance(alpha, Tensor):
         y, alpha = alpha * y, 1  # which has a gradient for alpha
-    recorded = writable("add_", x, y)
+    recorded = check_writable("add_", x, y)
     alpha = weak(alpha)
     if isinstance(alpha, float) and x.raw.dtype.kind in "iub":
         raise DTypeError(f"add_: alpha={alpha} doesn't go with a tensor of {x.dtype.name}")
-    module = None if recorded else overwritable(x, y)
+    module = None if recorded else overwriting_backend(x, y)
     if module is None:
         replace("add_", x, add_scaled(x, y, alpha=alpha))
     else:
@@ -54,7 +56,7 @@ def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     return x
 
 
-def overwritable(x: Tensor, y: Any) -> Any:
+def overwriting_backend(x: Tensor, y: Any) -> Any:
     """x's backend, if a result may be computed from x and y into x's own memory, else None."""
     if not isinstance(y, Tensor) or y.raw.shape != x.raw.shape:
         return None
@@ -91,6 +93,7 @@ divide_into: Callable = inplace(ops.divide, "div_")
 subtract_into: Callable = inplace(ops.subtract, "sub_")
 
 
+@in_place_method
 def mul_(x: Tensor, y: Any) -> Tensor:
     """x *= y; returns x.
 
@@ -100,6 +103,7 @@ def mul_(x: Tensor, y: Any) -> Tensor:
     return multiply_into(x, y)
 
 
+@in_place_method
 def div_(x: Tensor, y: Any) -> Tensor:
     """x /= y; returns x.
 
@@ -109,6 +113,7 @@ def div_(x: Tensor, y: Any) -> Tensor:
     return divide_into(x, y)
 
 
+@in_place_method
 def sub_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     """x -= alpha * y in one pass; returns x.
 
@@ -119,26 +124,29 @@ def sub_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     return subtract_into(x, y) if plain else add_(x, y, alpha=-weak(alpha))
 
 
+@in_place_method
 def clamp_(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Let x be at least `min` and at most `max`; returns x.
 
     >>> ad.asarray([-1.0, 0.5, 2.0]).clamp_(0, 1)
     tensor([0. , 0.5, 1. ])
     """
-    writable("clamp_", x, min, max)
+    check_writable("clamp_", x, min, max)
     replace("clamp_", x, clip(x, min, max))
     return x
 
 
+@in_place_method
 def zero_(x: Tensor) -> Tensor:
     """0 everywhere; returns x.
 
     >>> ad.asarray([1.0, 2.0]).zero_()
     tensor([0., 0.])
     """
-    return filled("zero_", x, False if x.raw.dtype.kind == "b" else 0)
+    return fill("zero_", x, False if x.raw.dtype.kind == "b" else 0)
 
 
+@in_place_method
 def fill_(x: Tensor, value: Any) -> Tensor:
     """One value everywhere; returns x.
 
@@ -147,16 +155,17 @@ def fill_(x: Tensor, value: Any) -> Tensor:
     """
     if isinstance(value, Tensor) and value.ndim:
         raise ShapeError(f"fill_: one value is needed, got shape {value.shape}; use copy_")
-    return filled("fill_", x, value)
+    return fill("fill_", x, value)
 
 
-def filled(function: str, x: Tensor, value: Any) -> Tensor:
-    recorded = writable(function, x, value)
+def fill(function: str, x: Tensor, value: Any) -> Tensor:
+    recorded = check_writable(function, x, value)
     # As parts, elements are written to the memory that x has; x[...] = v would share v's.
     assign(x, ... if recorded else (slice(None),) * x.ndim, value)
     return x
 
 
+@in_place_method
 def copy_(x: Tensor, source: Any) -> Tensor:
     """Let x have the values of a tensor that broadcasts to its shape, in its own dtype and on its
     own device; returns x.
@@ -165,7 +174,7 @@ def copy_(x: Tensor, source: Any) -> Tensor:
     tensor([[1., 2.],
             [1., 2.]])
     """
-    writable("copy_", x, source)
+    check_writable("copy_", x, source)
     source = tensor_or_number("copy_", weak(source))
     assign(x, ..., to_device(source, x.device) if isinstance(source, Tensor) else source)
     return x

@@ -11,6 +11,7 @@ from .. import backends
 from .._core.tensor import Tensor
 from .._foundation.dtypes import ALL, FROM_NUMPY, as_numpy
 from .._foundation.errors import ArgumentError
+from ._marks import method_named
 from .dtypes import isdtype
 
 __all__ = ["get_default_device", "set_default_device"]
@@ -18,6 +19,7 @@ __all__ = ["get_default_device", "set_default_device"]
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
+@method_named("__array_namespace__")
 def array_namespace(x: Tensor, /, *, api_version: str | None = None) -> ModuleType:
     """The module with the functions of the array API standard: adjoint."""
     if api_version is not None and api_version not in VERSIONS:
@@ -41,7 +43,7 @@ class NamespaceInfo:
 
     def default_device(self) -> str:
         """Where tensors are made if no device is named."""
-        return backends.Default.device
+        return backends.DefaultDevice.name
 
     def devices(self) -> tuple[str, ...]:
         """The devices there are."""
@@ -57,7 +59,7 @@ class NamespaceInfo:
         >>> ad.__array_namespace_info__().default_dtypes()["indexing"]
         adjoint.int64
         """
-        device = device or backends.Default.device
+        device = device or backends.DefaultDevice.name
         known, integer = dtypes_of(device), backends.widest(device, "i")
         numbers = {"real floating": as_numpy(float), "complex floating": as_numpy(complex)}
         dtypes = {**numbers, "integral": integer, "indexing": integer}
@@ -69,7 +71,7 @@ class NamespaceInfo:
         >>> ad.__array_namespace_info__().dtypes(kind="real floating")
         {'float32': adjoint.float32, 'float64': adjoint.float64}
         """
-        known = dtypes_of(device or backends.Default.device)
+        known = dtypes_of(device or backends.DefaultDevice.name)
         standard = [d for d in ALL if d.name != "float16" and d.dtype in known]
         return {d.name: d for d in standard if kind is None or isdtype(d, kind)}
 
@@ -89,7 +91,7 @@ def set_default_device(device: str) -> None:
     >>> ad.get_default_device()
     'cpu'
     """
-    backends.Default.device = backends.backend(device).DEVICE
+    backends.DefaultDevice.name = backends.backend(device).DEVICE
 
 
 def get_default_device() -> str:
@@ -98,4 +100,4 @@ def get_default_device() -> str:
     >>> ad.get_default_device()
     'cpu'
     """
-    return backends.Default.device
+    return backends.DefaultDevice.name

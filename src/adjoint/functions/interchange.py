@@ -9,6 +9,7 @@ from .._core.promotion import lift
 from .._core.tensor import Tensor
 from .._foundation.dtypes import canonical
 from .._foundation.errors import ArgumentError, DTypeError, GradientError
+from ._marks import method_named
 from .creation import asarray, ask_for_grad
 
 __all__ = ["from_dlpack"]
@@ -18,11 +19,13 @@ VERSIONED = (1, 0)  # the first version of DLPack that can say "read-only"
 KNOWS_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 
+@method_named("__dlpack_device__")
 def dlpack_device(x: Tensor) -> tuple[int, int]:
     """DLPack's name for the device."""
     return CPU
 
 
+@method_named("__dlpack__")
 def dlpack(
     x: Tensor,
     *,

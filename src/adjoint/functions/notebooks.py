@@ -4,10 +4,12 @@ import numpy as np
 
 from .. import backends
 from .._core.tensor import Tensor
+from ._marks import method_named
 
 EDGE = 5  # rows and columns shown at each end of a table
 
 
+@method_named("_repr_html_")
 def as_html(x: Tensor) -> str:
     """The tensor in a notebook: a table of up to two axes, with its dtype, shape and gradient."""
     import html  # takes as long to load as a tenth of adjoint

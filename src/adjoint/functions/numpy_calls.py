@@ -15,6 +15,7 @@ from .._foundation.dtypes import SCALAR_RANK
 from .._foundation.errors import DTypeError, GradientError
 from ..primitives import elementwise as ops
 from . import contractions, elementwise, hints
+from ._marks import method_named
 from .inspection import array_namespace
 
 # By ufunc: what its operator calls, and the operator if it has an in-place form.
@@ -59,6 +60,7 @@ METHODS = {  # of ufuncs
 }
 
 
+@method_named("__array_ufunc__")
 def array_ufunc(x: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """Compute a ufunc that an operator stands for, as that does; refuse others."""
     name, (function, symbol) = ufunc.__name__, OPERATORS.get(ufunc, (None, ""))
@@ -88,6 +90,7 @@ def is_no_number(x: Any) -> bool:
     return isinstance(x, np.generic) and x.dtype.kind in "SUMm"
 
 
+@method_named("__array_function__")
 def array_function(x: Tensor, function: Any, types: Any, args: tuple, options: dict) -> Any:
     """Let a function of NumPy's read tensors as arrays, if it can."""
     try:

@@ -5,7 +5,7 @@ from typing import Any
 
 from .._core.shape_inference import reduced_shape
 from .._core.tensor import Tensor
-from .._foundation.dtypes import Default, as_numpy, float16, float32
+from .._foundation.dtypes import DefaultDType, as_numpy, float16, float32
 from .._foundation.errors import ArgumentError
 from ..backends import widest
 from ..primitives import products, reductions
@@ -13,28 +13,14 @@ from ..primitives.conversions import cast
 from ..primitives.elementwise import not_equal
 from ..primitives.shapes import pad, reshape
 from ._arguments import Axis, as_axes, as_axis, as_number, as_real, as_tensor, reject
+from ._marks import method
 
-__all__ = [
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "count_nonzero",
-    "cumulative_prod",
-    "cumulative_sum",
-    "log_softmax",
-    "logsumexp",
-    "max",
-    "mean",
-    "min",
-    "prod",
-    "softmax",
-    "std",
-    "sum",
-    "var",
-]
+__all__ = ["all", "any", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum"]
+__all__ += ["log_softmax", "logsumexp", "max", "mean", "min", "prod", "softmax", "std", "sum"]
+__all__ += ["var"]
 
 
+@method
 def sum(
     x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, **unknown: Any
 ) -> Tensor:
@@ -47,6 +33,7 @@ def sum(
     return reductions.sum_(widened(x, dtype), axis=axes, keepdims=keepdims)
 
 
+@method
 def prod(
     x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, **unknown: Any
 ) -> Tensor:
@@ -59,6 +46,7 @@ def prod(
     return products.prod(widened(x, dtype), axis=axes, keepdims=keepdims)
 
 
+@method
 def mean(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
     """The mean over axes, all if none is named; integers give the default float.
 
@@ -73,6 +61,7 @@ def mean(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -
     return reductions.sum_(x, axis=axes, keepdims=keepdims) / count
 
 
+@method
 def var(
     x: Any, axis: Axis = None, *, correction: float = 0, keepdims: bool = False, **unknown: Any
 ) -> Tensor:
@@ -110,6 +99,7 @@ def corrected(
     return out if keepdims else reshape(out, shape=reduced_shape(x.shape, axes, False))
 
 
+@method
 def std(
     x: Any, axis: Axis = None, *, correction: float = 0, keepdims: bool = False, **unknown: Any
 ) -> Tensor:
@@ -121,6 +111,7 @@ def std(
     return corrected("std", reductions.deviation, x, axis, correction, keepdims, unknown)
 
 
+@method
 def logsumexp(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
     """log(sum(exp(x))) over axes, all if none is named, without overflow.
 
@@ -132,6 +123,7 @@ def logsumexp(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: A
     return reductions.logsumexp(as_float(x), axis=axes, keepdims=keepdims)
 
 
+@method
 def max(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
     """The largest element over axes, all if none is named; equals share the gradient.
 
@@ -139,10 +131,11 @@ def max(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) ->
     tensor([5., 4.])
     """
     x, axes = prepared("max", x, axis, unknown)
-    some_elements("max", x, axes)
+    check_some_elements("max", x, axes)
     return reductions.max_(x, axis=axes, keepdims=keepdims)
 
 
+@method
 def min(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
     """The smallest element over axes, all if none is named; equals share the gradient.
 
@@ -150,10 +143,11 @@ def min(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) ->
     tensor([1., 3.])
     """
     x, axes = prepared("min", x, axis, unknown)
-    some_elements("min", x, axes)
+    check_some_elements("min", x, axes)
     return reductions.min_(x, axis=axes, keepdims=keepdims)
 
 
+@method
 def argmax(x: Any, axis: int | None = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
     """The index of the first largest element along an axis, or in the flattened tensor.
 
@@ -163,6 +157,7 @@ def argmax(x: Any, axis: int | None = None, *, keepdims: bool = False, **unknown
     return position_of("argmax", reductions.argmax, x, axis, keepdims, unknown)
 
 
+@method
 def argmin(x: Any, axis: int | None = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
     """The index of the first smallest element along an axis, or in the flattened tensor.
 
@@ -179,11 +174,11 @@ def position_of(
         reject(function, unknown)
     x = as_tensor(function, x)
     if axis is None:
-        some_elements(function, x, tuple(range(x.ndim)))
+        check_some_elements(function, x, tuple(range(x.ndim)))
         out = op(reshape(x, shape=(x.size,)), axis=0, keepdims=False)
         return reshape(out, shape=(1,) * x.ndim) if keepdims else out
     axis = as_axis(function, axis, x.ndim)
-    some_elements(function, x, (axis,))
+    check_some_elements(function, x, (axis,))
     return op(x, axis=axis, keepdims=keepdims)
 
 
@@ -198,6 +193,7 @@ def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknow
     return reductions.sum_(counted, axis=axes, keepdims=keepdims)
 
 
+@method
 def any(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
     """Whether any element over axes is true.
 
@@ -208,6 +204,7 @@ def any(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) ->
     return reductions.any_(x, axis=axes, keepdims=keepdims)
 
 
+@method
 def all(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) -> Tensor:
     """Whether all elements over axes are true.
 
@@ -218,6 +215,7 @@ def all(x: Any, axis: Axis = None, *, keepdims: bool = False, **unknown: Any) ->
     return reductions.all_(x, axis=axes, keepdims=keepdims)
 
 
+@method
 def cumulative_sum(
     x: Any,
     axis: int | None = None,
@@ -236,6 +234,7 @@ def cumulative_sum(
     return preceded(out, axis, 0) if include_initial else out
 
 
+@method
 def cumulative_prod(
     x: Any,
     axis: int | None = None,
@@ -270,6 +269,7 @@ def preceded(x: Tensor, axis: int, value: int) -> Tensor:
     return pad(x, pad_width=width, value=value)
 
 
+@method
 def softmax(x: Any, axis: int = -1, **unknown: Any) -> Tensor:
     """exp(x) / sum(exp(x)) along an axis, without overflow.
 
@@ -282,6 +282,7 @@ def softmax(x: Any, axis: int = -1, **unknown: Any) -> Tensor:
     return reductions.softmax(x, axis=as_axis("softmax", axis, x.ndim))
 
 
+@method
 def log_softmax(x: Any, axis: int = -1, **unknown: Any) -> Tensor:
     """log(softmax(x)) along an axis, without losing digits.
 
@@ -314,9 +315,9 @@ def widened(x: Tensor, dtype: Any = None) -> Tensor:
 
 def as_float(x: Tensor) -> Tensor:
     """Integers in the default float."""
-    return cast(x, dtype=Default.float) if x.raw.dtype.kind in "iub" else x
+    return cast(x, dtype=DefaultDType.float) if x.raw.dtype.kind in "iub" else x
 
 
-def some_elements(function: str, x: Tensor, axes: tuple[int, ...]) -> None:
+def check_some_elements(function: str, x: Tensor, axes: tuple[int, ...]) -> None:
     if math.prod(x.shape[k] for k in axes) == 0 and x.size == 0:
         raise ArgumentError(f"{function}: nothing to choose from: shape {x.shape}, axes {axes}")

@@ -13,28 +13,16 @@ from .._core.tensor import Tensor
 from .._foundation.errors import ArgumentError, ShapeError
 from ..primitives import reductions, shapes
 from ._arguments import as_axes, as_axis, as_integers, as_shape, as_tensor, in_common_dtype, reject
+from ._marks import method, property_named, single_method, spread_method
 
-__all__ = [
-    "broadcast_arrays",
-    "broadcast_shapes",
-    "broadcast_to",
-    "concat",
-    "expand_dims",
-    "matrix_transpose",
-    "moveaxis",
-    "permute_dims",
-    "reshape",
-    "split",
-    "squeeze",
-    "stack",
-    "swapaxes",
-    "transpose",
-    "unstack",
-]
+__all__ = ["broadcast_arrays", "broadcast_shapes", "broadcast_to", "concat", "expand_dims"]
+__all__ += ["matrix_transpose", "moveaxis", "permute_dims", "reshape", "split", "squeeze", "stack"]
+__all__ += ["swapaxes", "transpose", "unstack"]
 
 Axes = int | Sequence[int]
 
 
+@spread_method("reshape")
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     """The elements in another shape; one length may be -1 and is worked out.
 
@@ -72,6 +60,7 @@ def completed(x: Tensor, shape: Any) -> tuple[int, ...]:
     return known
 
 
+@spread_method("permute", "permute_dims")
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
     """The axes in another order.
 
@@ -92,6 +81,7 @@ def permuted(function: str, x: Tensor, order: Sequence[Any]) -> Tensor:
     return shapes.permute_dims(x, axes=found)
 
 
+@property_named("mT")
 def matrix_transpose(x: Any, /) -> Tensor:
     """The last two axes exchanged; `x.mT`.
 
@@ -104,6 +94,9 @@ def matrix_transpose(x: Any, /) -> Tensor:
     return shapes.matrix_transpose(x)
 
 
+@single_method(
+    "to exchange two axes is x.swapaxes({1}, {2}); an order of all is x.permute_dims({0})"
+)
 def transpose(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
     """The axes in reverse order, or in the order given; `x.T` for matrices.
 
@@ -114,6 +107,15 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
     return permuted("transpose", x, tuple(range(x.ndim))[::-1] if axes is None else axes)
 
 
+@property_named("T")
+def transposed_matrix(x: Tensor) -> Tensor:
+    """The transpose of a matrix."""
+    if x.ndim != 2:
+        raise ShapeError(f"T: for matrices; shape is {x.shape}: use x.mT or ad.permute_dims")
+    return transpose(x)
+
+
+@method
 def broadcast_to(x: Any, /, shape: Any) -> Tensor:
     """The tensor repeated along axes of length 1 and new leading axes.
 
@@ -128,6 +130,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Tensor:
     return reductions.broadcast_to(x, shape=wanted)
 
 
+@method
 def swapaxes(x: Any, /, axis1: int, axis2: int) -> Tensor:
     """Two axes exchanged.
 
@@ -141,6 +144,7 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> Tensor:
     return shapes.permute_dims(x, axes=tuple(order))
 
 
+@method
 def moveaxis(x: Any, source: Axes, destination: Axes, /) -> Tensor:
     """Axes moved to other positions; the rest stay in order.
 
@@ -183,6 +187,7 @@ def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
     return tuple(reductions.broadcast_to(x, shape=shape) for x in tensors)
 
 
+@method
 def expand_dims(x: Any, /, axis: Axes = 0, **unknown: Any) -> Tensor:
     """New axes of length 1, where the result has them.
 
@@ -200,6 +205,7 @@ def expand_dims(x: Any, /, axis: Axes = 0, **unknown: Any) -> Tensor:
     )
 
 
+@method
 def squeeze(x: Any, /, axis: Axes | None = None, **unknown: Any) -> Tensor:
     """Axes of length 1 taken away; all of them if none is named.
 
@@ -281,6 +287,7 @@ def unstack(x: Any, /, axis: int = 0, **unknown: Any) -> tuple[Tensor, ...]:
     return tuple(shapes.slice_(x, index=at_axis(axis, k)) for k in range(x.shape[axis]))
 
 
+@method
 def split(x: Any, /, indices_or_sections: Any, axis: int = 0, **unknown: Any) -> tuple[Tensor, ...]:
     """The tensor cut along an axis: into equal parts, or before each of some indices.
 

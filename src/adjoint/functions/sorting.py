@@ -1,28 +1,15 @@
-"""Sorting, searching in sorted tensors, and sets."""
+"""Sorting, and searching in sorted tensors."""
 
 from typing import Any, NamedTuple
 
 from .._core.tensor import Tensor
-from .._foundation.dtypes import bool as boolean
 from .._foundation.errors import ArgumentError, ShapeError
 from ..primitives import indexing
-from ..primitives.creation import full
-from ..primitives.elementwise import equal, logical_not, minimum
-from ..primitives.shapes import reshape
 from ._arguments import as_axis, as_integer, as_real, as_tensor, in_common_dtype, reject
+from ._marks import method
 from .indexing import as_indices, taken
 
-__all__ = [
-    "argsort",
-    "isin",
-    "searchsorted",
-    "sort",
-    "topk",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-]
+__all__ = ["argsort", "searchsorted", "sort", "topk"]
 
 
 class TopK(NamedTuple):
@@ -30,23 +17,7 @@ class TopK(NamedTuple):
     indices: Tensor
 
 
-class UniqueAll(NamedTuple):
-    values: Tensor
-    indices: Tensor
-    inverse_indices: Tensor
-    counts: Tensor
-
-
-class UniqueCounts(NamedTuple):
-    values: Tensor
-    counts: Tensor
-
-
-class UniqueInverse(NamedTuple):
-    values: Tensor
-    inverse_indices: Tensor
-
-
+@method
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True, **unknown: Any) -> TopK:
     """The k largest (or smallest) elements along an axis, best first, and their indices.
 
@@ -65,6 +36,7 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True, **unknown: Any) -
     return TopK(*indexing.topk(x, k=count, axis=axis, largest=bool(largest)))
 
 
+@method
 def sort(
     x: Any, axis: int = -1, *, descending: bool = False, stable: bool = True, **unknown: Any
 ) -> Tensor:
@@ -76,6 +48,7 @@ def sort(
     return ordered("sort", x, axis, descending, unknown).values
 
 
+@method
 def argsort(
     x: Any, axis: int = -1, *, descending: bool = False, stable: bool = True, **unknown: Any
 ) -> Tensor:
@@ -113,63 +86,3 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
         sorter = as_indices("searchsorted", sorter)
         x1 = taken("searchsorted", x1, sorter, 0)
     return indexing.searchsorted(*in_common_dtype("searchsorted", x1, x2), after=side == "right")
-
-
-def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
-    """Whether each element of x1 is among those of x2; NaN never is.
-
-    >>> ad.isin(ad.asarray([1, 2, 3]), ad.asarray([3, 1]))
-    tensor([ True, False,  True])
-    """
-    x, among = in_common_dtype("isin", x1, x2)
-    if not among.size:
-        return full(shape=x.shape, value=bool(invert), dtype=boolean.dtype, device=x.device)
-    flat = reshape(among, shape=(among.size,))
-    inorder = indexing.topk(flat, k=flat.size, axis=0, largest=False)[0]
-    place = minimum(indexing.searchsorted(inorder, x, after=False), flat.size - 1)
-    found = equal(indexing.index(inorder, place, spec=("array",)), x)
-    return logical_not(found) if invert else found
-
-
-def unique_all(x: Any, /) -> UniqueAll:
-    """The distinct elements in order, where they first occur, which each is, how often each occurs.
-
-    Each NaN is distinct. Values carry gradients.
-
-    >>> ad.unique_all(ad.asarray([2, 1, 2])).inverse_indices
-    tensor([1, 0, 1])
-    """
-    x = as_tensor("unique_all", x)
-    flat = reshape(x, shape=(x.size,))
-    indices, inverse, counts = indexing.unique(flat)
-    values = indexing.index(flat, indices, spec=("array",))
-    return UniqueAll(values, indices, reshape(inverse, shape=x.shape), counts)
-
-
-def unique_counts(x: Any, /) -> UniqueCounts:
-    """The distinct elements in order, and how often each occurs.
-
-    >>> ad.unique_counts(ad.asarray([2, 1, 2]))
-    UniqueCounts(values=tensor([1, 2]), counts=tensor([1, 2]))
-    """
-    found = unique_all(x)
-    return UniqueCounts(found.values, found.counts)
-
-
-def unique_inverse(x: Any, /) -> UniqueInverse:
-    """The distinct elements in order, and which of them each element is.
-
-    >>> ad.unique_inverse(ad.asarray([2, 1, 2]))
-    UniqueInverse(values=tensor([1, 2]), inverse_indices=tensor([1, 0, 1]))
-    """
-    found = unique_all(x)
-    return UniqueInverse(found.values, found.inverse_indices)
-
-
-def unique_values(x: Any, /) -> Tensor:
-    """The distinct elements, in order.
-
-    >>> ad.unique_values(ad.asarray([2, 1, 2]))
-    tensor([1, 2])
-    """
-    return unique_all(x).values

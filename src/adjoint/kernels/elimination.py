@@ -159,9 +159,10 @@ def cholesky(kind: str, n: int) -> str:
 
 
 def cholesky_gradient(kind: str, n: int) -> str:
-    """What the gradient g of u says of x = uᵀ @ u: twice that is left in g, a symmetric matrix.
+    """Gradient of `cholesky`: g, the gradient of u, becomes twice that of x = uᵀ @ u, a symmetric
+    matrix.
 
-    From the last row to the first, `cholesky` backwards: what is said of all later rows is there,
+    From the last row to the first, `cholesky` backwards: the gradient of all later rows is there,
     with its mirror image, when a row comes. Words: u, g, and those of `each_matrix`; then the steps
     of u from a row to the next and from a matrix.
     """

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .language import F32, F64, U32, U64, Type, Value, constant, fma, from_bits, select
+from .language import F32, F64, U32, U64, Type, Value, constant, fma, from_bits, not_equal, select
 
 
 class Format(NamedTuple):
@@ -79,6 +79,10 @@ def float_of(x: Value) -> Value:
 def word_of(number: float, type: Type) -> int:
     """The bits of a number as a float of a type."""
     return int(type.dtype.type(number).view(FORMATS[type].word.dtype))
+
+
+def is_nan(x: Value) -> Value:
+    return not_equal(x, x)
 
 
 def nan(type: Type) -> Value:

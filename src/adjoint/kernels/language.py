@@ -255,8 +255,8 @@ def quotient(x: Value, y: Value) -> Value:
 
 
 def fmod(x: Value, y: Value) -> Value:
-    """What is left of x when y has been taken from it as often as it goes into it, exactly; y isn't
-    0, both are finite. (Only GPUs have it.)"""
+    """The exact remainder of x / y, with the sign of x; y isn't 0, both are finite. (Only GPUs have
+    it.)"""
     return binary("fmod", x, y)
 
 

@@ -1,6 +1,6 @@
 """Kernels as LLVM IR text: the loops over rows and columns around vectors of values.
 
-A kernel becomes a function of a block of words (see `Frame`) and the number of a chunk: some rows
+A kernel becomes a function of a block of words (see `frame`) and the number of a chunk: some rows
 and some columns. Columns are the axis that vectors lie along, rows all the axes before it. Vectors
 may be longer than those of the machine: LLVM splits them.
 """
@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from .accumulators import Accumulator, accumulator
-from .language import BOOL, I64, Kernel, Type, Value, convert, value, walk
+from .frame import ArrayWords, Frame, Layout
+from .language import BOOL, I64, Kernel, Value, convert, value, walk
 from .text import Function
-from .vectors import Vectors, stored_type
+from .vectors import Vectors
 
 GIVEN = ("constant", "scalar", "count")  # known before the first row
 AHEAD = 1024  # bytes that are fetched ahead of the first pass over memory
@@ -22,44 +23,11 @@ SHORTER = 16  # lanes of vectors for columns that are left after the longest
 CHEAP = 8  # ops that are computed again sooner than kept in memory
 
 
-class Layout(NamedTuple):
-    """How a launch walks over memory, as far as the text depends on it.
-
-    `access`: for each array, then each output, how its elements follow each other along the
-    columns: "c" one after the other, "b" the same for all, "s" at some distance, "n" (an output) as
-    "c", aligned, and past the caches. `outer`: how many axes the rows have. `inner`: how many axes
-    are reduced, besides the columns if rows are reduced `along` them; if not, each column is
-    reduced by itself.
-    """
-
-    access: str
-    outer: int
-    inner: int = 0
-    along: bool = False
-    lanes: int = 16
-
-
 def render(kernel: Kernel, layout: Layout) -> tuple[str, str]:
     """The text of a module with one function, and the function's name."""
-    text = str(Renderer(kernel, layout))
+    text = str(LLVMRenderer(kernel, layout))
     name = f"kernel_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
     return text.replace("@kernel(", f"@{name}("), name
-
-
-class Array(NamedTuple):
-    """An array or output as the function sees it: its type, and names of its words."""
-
-    position: int
-    type: Type
-    access: str
-    pointer: str
-    step: str  # bytes from column to column
-    inner: tuple[str, ...]  # the same along the reduced axes
-    outer: tuple[str, ...]  # and along the rows
-
-    @property
-    def size(self) -> int:
-        return self.type.bits // 8
 
 
 class Place(NamedTuple):
@@ -69,47 +37,10 @@ class Place(NamedTuple):
     step: str
 
 
-Places = dict[Array, Place]
+Places = dict[ArrayWords, Place]
 
 
-class Frame:
-    """The words of a launch, by name, in the order in which they are packed.
-
-    rows, columns, rows per chunk, columns per chunk, chunks along the columns; the sizes of the
-    inner, then of the outer axes; for each array and each output a pointer and the bytes between
-    elements along columns, inner axes, outer axes; the numbers.
-    """
-
-    def __init__(self, write: Function, kernel: Kernel, layout: Layout) -> None:
-        self.write = write
-        self.position = 0
-        self.rows, self.columns, self.row_step, self.column_step, self.parts = self.words(5)
-        self.inner = self.words(layout.inner)
-        self.outer = self.words(layout.outer)
-        types = [source.type for _, source in sorted(kernel.sources.items())]
-        types += [out.type for out in kernel.outputs]
-        self.arrays = [
-            self.array(k, type, access, layout)
-            for k, (type, access) in enumerate(zip(types, layout.access, strict=True))
-        ]
-        self.numbers = {k: self.word(stored_type(t)) for k, t in sorted(kernel.scalars.items())}
-
-    def array(self, position: int, type: Type, access: str, layout: Layout) -> "Array":
-        pointer, step = self.word("ptr"), self.word()
-        inner, outer = self.words(layout.inner), self.words(layout.outer)
-        step = str(type.bits // 8) if access in "cn" else step
-        return Array(position, type, access, pointer, step, tuple(inner), tuple(outer))
-
-    def word(self, type: str = "i64") -> str:
-        pointer = self.write.offset("%words", str(8 * self.position))
-        self.position += 1
-        return self.write.new(f"load {type}, ptr {pointer}")
-
-    def words(self, count: int) -> list[str]:
-        return [self.word() for _ in range(count)]
-
-
-class Renderer:
+class LLVMRenderer:
     """`fixed`: the vectors of values that are the same all along a row, as far as is known."""
 
     def __init__(self, kernel: Kernel, layout: Layout) -> None:
@@ -125,14 +56,14 @@ class Renderer:
         self.stash = stashed(kernel)
         self.helpers: dict[str, str] = {}
         self.fixed: dict[Value, str] = {}
-        self.chunk()
+        self.write_chunk()
 
     def __str__(self) -> str:
         return "\n".join([str(self.write), *self.helpers.values()])
 
     # The loops.
 
-    def chunk(self) -> None:
+    def write_chunk(self) -> None:
         write, frame = self.write, self.frame
         part = write.new(f"srem i64 %chunk, {frame.parts}")
         block = write.new(f"sdiv i64 %chunk, {frame.parts}")
@@ -147,11 +78,13 @@ class Renderer:
                 self.vectors.ahead = AHEAD
                 count = write.new(f"sub i64 {columns[1]}, {columns[0]}")
                 self.fix_repeated(places)
-                self.strips(self.moved(places, columns[0]), count, lambda at, _: self.finish(at))
+                self.write_strips(
+                    self.moved(places, columns[0]), count, lambda at, _: self.finish(at)
+                )
             elif self.layout.along:
-                self.along_row(places)
+                self.reduce_along_row(places)
             else:
-                self.down_columns(places, *columns)
+                self.reduce_down_columns(places, *columns)
         if "n" in self.layout.access:
             write.line("fence seq_cst")  # what goes past the caches is there before we say so
 
@@ -199,7 +132,7 @@ class Renderer:
             with self.each_inner(inside, axis + 1) as innermost:
                 yield innermost
 
-    def along_row(self, places: Places) -> None:
+    def reduce_along_row(self, places: Places) -> None:
         """Reduce along a row, in as many passes as there are reductions of reductions."""
         columns = self.frame.columns
         self.fix_repeated(places)
@@ -212,19 +145,21 @@ class Renderer:
             slots = self.started(depth)
             self.vectors.ahead = AHEAD if depth == self.depths[0] else 0
             with self.each_inner(places) as inside:
-                self.strips(inside, columns, lambda at, mask, s=slots: self.take_in(s, at, mask))
+                self.write_strips(
+                    inside, columns, lambda at, mask, s=slots: self.take_in(s, at, mask)
+                )
             for reduction, held in slots.items():
                 self.fixed[reduction] = self.joined(reduction, held)
         self.vectors.ahead = 0
         self.fix(max(self.depths))
         if self.elements:
             with self.each_inner(places) as inside:
-                self.strips(inside, columns, lambda at, _: self.finish(at))
+                self.write_strips(inside, columns, lambda at, _: self.finish(at))
         for out, array in zip(self.kernel.outputs, self.outputs, strict=True):
             if not out.varies:
                 self.vectors.store_one(self.fixed[out], places[array].pointer, array.type)
 
-    def down_columns(self, places: Places, start: str, stop: str) -> None:
+    def reduce_down_columns(self, places: Places, start: str, stop: str) -> None:
         """Reduce each column by itself: long vectors of columns first, then what is left."""
         write, longest = self.write, self.layout.lanes
         for lanes in sorted({longest, min(longest, SHORTER), 1}, reverse=True):
@@ -233,12 +168,12 @@ class Renderer:
             rest = write.new(f"srem i64 {write.new(f'sub i64 {stop}, {start}')}, {lanes}")
             end = write.new(f"sub i64 {stop}, {rest}")
             with write.loop(start, end, str(lanes)) as column:
-                self.down(self.moved(places, column))
+                self.reduce_down(self.moved(places, column))
             start = end
         self.vectors.lanes = longest
         self.fix_given()
 
-    def down(self, places: Places) -> None:
+    def reduce_down(self, places: Places) -> None:
         given = dict(self.fixed)
         for position, source in self.kernel.sources.items():
             if source.op == "row":
@@ -261,8 +196,8 @@ class Renderer:
                 self.vectors.store(self.fixed[out], *places[array], array.access, array.type)
         self.fixed = given
 
-    def strips(self, places: Places, count: str, body: Callable[[Places, str], None]) -> None:
-        """Do something for each vector along the columns, and for what is left after the last.
+    def write_strips(self, places: Places, count: str, body: Callable[[Places, str], None]) -> None:
+        """Write a body for each vector along the columns, and for what is left after the last.
 
         That is copied to memory of a vector's size and goes through the same lines once more, so
         that there is one text for both; a mask says which lanes count.
@@ -317,7 +252,7 @@ class Renderer:
         limit = Vectors(self.write, lanes).splat(count, I64)
         return self.write.new(f"icmp slt <{lanes} x i64> <{numbers}>, {limit}")
 
-    def copy(self, array: Array, target: Place, source: Place, count: str) -> None:
+    def copy(self, array: ArrayWords, target: Place, source: Place, count: str) -> None:
         """Copy a few elements."""
         type = f"i{8 * array.size}"
         name = f"copy_{type}"
@@ -329,12 +264,12 @@ class Renderer:
 
     # The values.
 
-    def load(self, array: Array, places: Places) -> str:
+    def load(self, array: ArrayWords, places: Places) -> str:
         if self.kernel.reduces and not self.layout.along and array.access == "c":
             self.fetch_below(array, places[array].pointer)
         return self.vectors.load(*places[array], array.access, array.type)
 
-    def fetch_below(self, array: Array, pointer: str) -> None:
+    def fetch_below(self, array: ArrayWords, pointer: str) -> None:
         """Where columns are reduced, what comes next lies a row further on."""
         if array.inner and self.vectors.lanes > 1:
             below = self.write.offset(pointer, self.write.product(array.inner[-1], ROWS_AHEAD))

@@ -7,7 +7,7 @@ result after another. Each element is summed in the same order, however the work
 """
 
 from .template import Template
-from .tiles import Tile, at, edge_function, pack_columns, pack_rows, pack_tile, tile_function
+from .tiles import ProductTile, at, edge_function, pack_columns, pack_rows, pack_tile, tile_function
 
 # The words of a launch, in their order; for x, y and the result, where a pointer to them is. Steps
 # are in elements. `x_step`: between rows of x if their elements are neighbours, else between its
@@ -27,7 +27,7 @@ WORDS = (
 )
 
 
-def module(tile: Tile) -> str:
+def module(tile: ProductTile) -> str:
     """The text of a module; its function `matmul` does a chunk."""
     widths = range(1, tile.vectors + 1)
     functions = [
@@ -47,7 +47,7 @@ def module(tile: Tile) -> str:
 class Chunk:
     """Loops over matrices, blocks along the inner axis, panels, tiles."""
 
-    def __init__(self, tile: Tile) -> None:
+    def __init__(self, tile: ProductTile) -> None:
         self.tile = tile
         self.write = write = Template("matmul")
         self.panel = write.alloca(f"[{tile.depth * tile.width} x {tile.scalar}]")
@@ -63,7 +63,7 @@ class Chunk:
         self.y_direct = write.compare("ne", self["y_direct"], 0)
         self.starts = write.compare("ne", self["starts"], 0)
         self.highest = write.sub(self["rows"], tile.rows)  # where a whole tile can begin
-        self.body()
+        self.write_body()
 
     def __getitem__(self, name: str) -> str:
         return self.given[name]
@@ -71,7 +71,7 @@ class Chunk:
     def at(self, pointer: str, *places: str | int) -> str:
         return at(self.write, self.tile, pointer, *places)
 
-    def body(self) -> None:
+    def write_body(self) -> None:
         write = self.write
         group, block = write.divided("%chunk", self["blocks"])
         row_block, column_block = write.divided(block, self["column_blocks"])
@@ -79,9 +79,9 @@ class Chunk:
         self.columns = write.part(self["width"], self["columns"], column_block)
         first, last = write.part(self["group"], self["batch"], group)
         with write.loop(first, last) as matrix:
-            self.matrix(matrix)
+            self.write_matrix(matrix)
 
-    def matrix(self, number: str) -> None:
+    def write_matrix(self, number: str) -> None:
         """A block of one result of the batch."""
         write, places, rest = self.write, [], number
         for axis in (3, 2, 1):
@@ -97,9 +97,9 @@ class Chunk:
         )
         out = self.at(self["out"], write.product(number, self["out_batch"]))
         with write.loop("0", self["inner"], self["depth"]) as k:
-            self.layer(k, x, y, out)
+            self.write_layer(k, x, y, out)
 
-    def layer(self, k: str, x: str, y: str, out: str) -> None:
+    def write_layer(self, k: str, x: str, y: str, out: str) -> None:
         """What a block along the inner axis adds to it."""
         write, tile = self.write, self.tile
         depth = write.minimum(write.sub(self["inner"], k), self["depth"])
@@ -119,7 +119,7 @@ class Chunk:
                 with write.when(write.new(f"and i1 {least}, {most}")):
                     panel = self.pack_y(vectors, source, depth, count)
                     here = (self.at(out, column), self.at(self["start"], column))
-                    self.tiles(vectors, x, panel, here, count, depth, adds)
+                    self.write_tiles(vectors, x, panel, here, count, depth, adds)
 
     def panel_start(self, y: str, k: str, column: str) -> str:
         write = self.write
@@ -171,7 +171,7 @@ class Chunk:
         place = write.select(direct, "ptr", source, self.panel)
         return place, write.select(direct, "i64", self["y_step"], width)
 
-    def tiles(self, vectors: int, x: str, panel, places, count: str, depth: str, adds: str):
+    def write_tiles(self, vectors: int, x: str, panel, places, count: str, depth: str, adds: str):
         """All tiles of the block that need the packed panel; parts of tiles come from a corner.
 
         `places`: where columns begin in the result, and in the row from which it starts.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
 from . import exponential, logarithmic, powers, special, trigonometric
+from .floats import is_nan
 from .language import (
     BOOL,
     F16,
@@ -108,10 +109,6 @@ def restricted(function: Callable[..., Value], kinds: str) -> Callable[..., Valu
 
 def truth(x: Value) -> Value:
     return convert(x, BOOL)
-
-
-def is_nan(x: Value) -> Value:
-    return not_equal(x, x)
 
 
 def is_finite(x: Value) -> Value:

@@ -42,14 +42,16 @@ def each_row(t: Template, images: str, step: str, rows: str) -> Iterator[tuple[s
             yield image, row
 
 
-def vectors(t: Template, first: str, last: str, lanes: int, body: Callable[[str], None]) -> None:
+def each_vector(
+    t: Template, first: str, last: str, lanes: int, body: Callable[[str], None]
+) -> None:
     """The body for each vector of the range. The last one may overlap the one before it."""
     end = t.sub(last, lanes)
     with t.loop(first, last, str(lanes)) as at:
         body(t.minimum(at, end))
 
 
-def others(t: Template, first: str, last: str, count: str, body: Callable[[str], None]) -> None:
+def each_other(t: Template, first: str, last: str, count: str, body: Callable[[str], None]) -> None:
     """The body for each place before `first` and from `last` on."""
     inside = t.sub(last, first)
     with t.loop("0", t.sub(count, inside)) as place:
@@ -168,8 +170,8 @@ def each_window(
             write(base, t.add(out, column), window, 1)
 
         if wide.lanes:
-            vectors(t, g.first, g.last, wide.lanes, several)
-        others(t, g.first, g.last, g.columns, single)
+            each_vector(t, g.first, g.last, wide.lanes, several)
+        each_other(t, g.first, g.last, g.columns, single)
 
 
 class Best(NamedTuple):
@@ -285,11 +287,11 @@ def window_spread(kind: str, wide: Wide) -> str:
 
         first, last = g.first, g.last
         if wide.lanes:
-            vectors(t, first, last, wide.lanes, several)
+            each_vector(t, first, last, wide.lanes, several)
             first, last = (t.sub(t.product(q, wide.stride), g.left) for q in (first, last))
             some = t.compare("sgt", g.last, g.first)
             first, last = (t.select(some, "i64", at, 0) for at in (first, last))
-        others(t, first, last, g.w, single)
+        each_other(t, first, last, g.w, single)
     return str(t)
 
 

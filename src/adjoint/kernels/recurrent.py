@@ -5,8 +5,8 @@ from .language import Kernel, Type, element
 
 
 def lstm_step(type: Type) -> Kernel:
-    """Of the input's and the state's shares in the gates i, f, n, o, and of the cell: the gates,
-    the new cell, the new state."""
+    """Gates, new cell and new state, from the input's and the state's shares in the gates i, f, n,
+    o, and from the cell."""
     i, f, n, o = (element(k, type) + element(k + 4, type) for k in range(4))
     i, f, n, o = sigmoid(i), sigmoid(f), tanh(n), sigmoid(o)
     cell = f * element(8, type) + i * n
@@ -14,8 +14,8 @@ def lstm_step(type: Type) -> Kernel:
 
 
 def lstm_step_gradient(type: Type) -> Kernel:
-    """Of the gradients of the state, from outside and from the next step, and of the cell; of the
-    gates, the cell, and the one before: the gradients of what entered the gates, and of that."""
+    """Gradients of the gates' shares and of the former cell, from those of the state and the cell,
+    each from outside and from the next step, and from the gates, the cell and the former cell."""
     outside, dh, dc, from_cell = (element(k, type) for k in range(4))
     i, f, n, o, cell, former = (element(k, type) for k in range(4, 10))
     dh, squashed = outside + dh, tanh(cell)

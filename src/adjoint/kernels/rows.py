@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from .exponential import exp
-from .floats import float_of, nan, word
+from .floats import float_of, is_nan, nan, word
 from .language import (
     BOOL,
     F16,
@@ -23,7 +23,6 @@ from .language import (
     count,
     element,
     equal,
-    not_equal,
     position,
     reduce,
     row,
@@ -38,10 +37,6 @@ Outputs = tuple[Value, ...]
 
 def wide(x: Value) -> Value:
     return convert(x, F32) if x.type == F16 else x
-
-
-def is_nan(x: Value) -> Value:
-    return not_equal(x, x)
 
 
 def offset(x: Value) -> Value:

@@ -77,7 +77,7 @@ def typed(kind: str, count: int) -> str:
     return kind if count == 1 else vector_of(kind, count)
 
 
-def along_last(lines: Lines) -> None:
+def run_along_last(lines: Lines) -> None:
     t, length = lines.t, lines.length
     start, stop = t.part(lines.group, lines.outer)
     whole = t.sub(stop, t.new(f"and i64 {t.sub(stop, start)}, {SIDE_BY_SIDE - 1}"))
@@ -100,7 +100,7 @@ def run(lines: Lines, rows: list[str]) -> None:
         turn.following.append(t.add(place, lines.move))
 
 
-def along_rows(lines: Lines) -> None:
+def run_along_rows(lines: Lines) -> None:
     t = lines.t
     block, part = t.divided("%chunk", lines.parts)
     start, stop = t.part(lines.group, lines.outer, block)
@@ -129,7 +129,7 @@ def advance(lines: Lines, held: str, row: str, count: str, anew: bool) -> None:
 
 def running(name: str, kind: str, count: int, step: Step, last: bool) -> str:
     lines = Lines(Template(name), kind, count, step)
-    along_last(lines) if last else along_rows(lines)
+    run_along_last(lines) if last else run_along_rows(lines)
     return str(lines.t)
 
 

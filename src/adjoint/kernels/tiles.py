@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .text import Function
 
 
-class Tile(NamedTuple):
+class ProductTile(NamedTuple):
     """What the text depends on.
 
     `by_rows`: whether the elements of a row of the first factor are neighbours, else those of a
@@ -46,26 +46,26 @@ class Tile(NamedTuple):
         return -(-self.rows // self.lanes) * self.lanes
 
 
-def at(write: Function, tile: Tile, pointer: str, *terms: str | int) -> str:
+def at(write: Function, tile: ProductTile, pointer: str, *terms: str | int) -> str:
     """A pointer moved by elements."""
     for term in terms:
         pointer = write.new(f"getelementptr {tile.scalar}, ptr {pointer}, i64 {term}")
     return pointer
 
 
-def load(write: Function, tile: Tile, pointer: str) -> str:
+def load(write: Function, tile: ProductTile, pointer: str) -> str:
     return write.new(f"load {tile.vector}, ptr {pointer}, align {tile.size}")
 
 
-def store(write: Function, tile: Tile, vector: str, pointer: str) -> None:
+def store(write: Function, tile: ProductTile, vector: str, pointer: str) -> None:
     write.line(f"store {tile.vector} {vector}, ptr {pointer}, align {tile.size}")
 
 
-def suffix(tile: Tile) -> str:
+def suffix(tile: ProductTile) -> str:
     return f"v{tile.lanes}f{8 * tile.size}"
 
 
-def mask(write: Function, tile: Tile, count: str) -> str:
+def mask(write: Function, tile: ProductTile, count: str) -> str:
     """The first `count` lanes, which may be none or more than there are."""
     lanes = ", ".join(f"i64 {lane}" for lane in range(tile.lanes))
     counts = f"<{tile.lanes} x i64>"
@@ -75,7 +75,7 @@ def mask(write: Function, tile: Tile, count: str) -> str:
     return write.new(f"icmp slt {counts} <{lanes}>, {every}")
 
 
-def masked_load(write: Function, tile: Tile, pointer: str, lanes: str) -> str:
+def masked_load(write: Function, tile: ProductTile, pointer: str, lanes: str) -> str:
     return write.call(
         tile.vector,
         f"llvm.masked.load.{suffix(tile)}.p0",
@@ -86,7 +86,7 @@ def masked_load(write: Function, tile: Tile, pointer: str, lanes: str) -> str:
     )
 
 
-def masked_store(write: Function, tile: Tile, vector: str, pointer: str, lanes: str) -> None:
+def masked_store(write: Function, tile: ProductTile, vector: str, pointer: str, lanes: str) -> None:
     name = f"llvm.masked.store.{suffix(tile)}.p0"
     types = f"{tile.vector}, ptr, i32, <{tile.lanes} x i1>"
     write.declarations.add(f"declare void @{name}({types})")
@@ -96,7 +96,7 @@ def masked_store(write: Function, tile: Tile, vector: str, pointer: str, lanes: 
     )
 
 
-def tile_function(tile: Tile, vectors: int) -> Function:
+def tile_function(tile: ProductTile, vectors: int) -> Function:
     """A tile of the result: `depth` columns of x times rows of a panel; added to other rows."""
     write = Function(
         f"tile{vectors}(ptr %x, i64 %x_step, ptr %panel, i64 %panel_step, ptr %out, "
@@ -123,14 +123,14 @@ def tile_function(tile: Tile, vectors: int) -> Function:
     return write
 
 
-def row_pointers(write: Function, tile: Tile) -> list[str]:
+def row_pointers(write: Function, tile: ProductTile) -> list[str]:
     """Where the rows of x begin; where columns are in one piece, they are found from the first."""
     if not tile.by_rows:
         return ["%x"]
     return [at(write, tile, "%x", write.product("%x_step", row)) for row in range(tile.rows)]
 
 
-def summed(write: Function, tile: Tile, rows: list[str], places: list, vectors: int) -> dict:
+def summed(write: Function, tile: ProductTile, rows: list[str], places: list, vectors: int) -> dict:
     """The loop along the inner axis; its sums are kept in registers."""
     before, loop, done = write.block, write.label("loop"), write.label("done")
     write.jump(loop)
@@ -161,13 +161,13 @@ def summed(write: Function, tile: Tile, rows: list[str], places: list, vectors: 
     return totals
 
 
-def splat(write: Function, tile: Tile, number: str) -> str:
+def splat(write: Function, tile: ProductTile, number: str) -> str:
     one = write.new(f"insertelement {tile.vector} poison, {tile.scalar} {number}, i32 0")
     zeros = f"<{tile.lanes} x i32> zeroinitializer"
     return write.new(f"shufflevector {tile.vector} {one}, {tile.vector} poison, {zeros}")
 
 
-def edge_function(tile: Tile) -> Function:
+def edge_function(tile: ProductTile) -> Function:
     """Put a part of a whole tile where it belongs: rows from `skip` on, so many columns."""
     write = Function(
         "edge(ptr %tile, i64 %width, ptr %out, i64 %out_step, i64 %skip, i64 %columns, i1 %adds, "
@@ -186,7 +186,7 @@ def edge_function(tile: Tile) -> Function:
     return write
 
 
-def pack_rows(tile: Tile, vectors: int) -> Function:
+def pack_rows(tile: ProductTile, vectors: int) -> Function:
     """Pack a panel of y whose rows lie in one piece; columns that there aren't are zero."""
     write = Function(
         f"pack_rows{vectors}(ptr %panel, ptr %y, i64 %y_step, i64 %depth, i64 %columns)"
@@ -203,7 +203,7 @@ def pack_rows(tile: Tile, vectors: int) -> Function:
     return write
 
 
-def pack_columns(tile: Tile) -> Function:
+def pack_columns(tile: ProductTile) -> Function:
     """Pack a panel of y whose columns lie in one piece, by squares that are transposed.
 
     Columns that there aren't repeat the last one; what they give is never stored. The last square
@@ -229,7 +229,7 @@ def pack_columns(tile: Tile) -> Function:
     return write
 
 
-def transposed(write: Function, tile: Tile, lines: list[str]) -> list[str]:
+def transposed(write: Function, tile: ProductTile, lines: list[str]) -> list[str]:
     """As many vectors as a vector has lanes, transposed: perfect shuffles of the two halves."""
     half, pair = tile.lanes // 2, f"<{tile.lanes} x i32>"
     orders = [
@@ -248,7 +248,7 @@ def transposed(write: Function, tile: Tile, lines: list[str]) -> list[str]:
     return lines
 
 
-def pack_tile(tile: Tile) -> Function:
+def pack_tile(tile: ProductTile) -> Function:
     """Pack a tile's part of the columns of x: one after the other, in whole vectors."""
     write = Function("pack_tile(ptr %packed, ptr %x, i64 %x_step, i64 %depth)")
     lanes = {v: mask(write, tile, str(tile.rows - v)) for v in range(0, tile.pitch, tile.lanes)}

@@ -180,18 +180,18 @@ def double_tan(turned: Value, r: Value, low: Value) -> Value:
     return divided(x, y, y_low, x_low)[0]
 
 
-def asin_tail(x: Value, square: Value) -> Value:
-    """asin(x) - x, for x up to 1/2."""
-    return x * square * polynomial(square, of_type(x, SINGLE_ASIN, DOUBLE_ASIN))
+def folded(x: Value, small: Value) -> tuple[Value, Value, Value]:
+    """Whether |x| is more than 1/2; then y = sqrt((1 - |x|) / 2), else y = small; asin(y) - y."""
+    size = absolute(x)
+    large = size > 0.5
+    square = select(large, fma(size, -0.5, 0.5), x * x)
+    y = select(large, sqrt(square), small)
+    return large, y, y * square * polynomial(square, of_type(x, SINGLE_ASIN, DOUBLE_ASIN))
 
 
 def asin(x: Value) -> Value:
     """Of more than 1/2: pi / 2 - 2 asin(y) with y = sqrt((1 - |x|) / 2)."""
-    size = absolute(x)
-    large = size > 0.5
-    square = select(large, fma(size, -0.5, 0.5), x * x)
-    y = select(large, sqrt(square), size)
-    tail = asin_tail(y, square)
+    large, y, tail = folded(x, absolute(x))
     high, low, _ = of_type(x, *HALF_PI)
     far = fma(y + (tail - 0.5 * low), constant(-2, x.type), high)
     return copysign(select(large, far, y + tail), x)
@@ -199,11 +199,7 @@ def asin(x: Value) -> Value:
 
 def acos(x: Value) -> Value:
     """2 asin(y) with y = sqrt((1 - x) / 2), that of -x from pi, or pi / 2 - asin(x)."""
-    size = absolute(x)
-    large = size > 0.5
-    square = select(large, fma(size, -0.5, 0.5), x * x)
-    y = select(large, sqrt(square), x)
-    tail = asin_tail(y, square)
+    large, y, tail = folded(x, x)
     high, low, _ = of_type(x, *HALF_PI)
     near = (high - y) + (low - tail)
     far = y + tail

@@ -21,38 +21,10 @@ from ._factorizations import cholesky, eig, eigh, eigvals, eigvalsh, qr, svd, sv
 from ._norms import cond, matrix_norm, vector_norm
 from ._powers import diagonal, expm, matrix_power, trace
 
-__all__ = [
-    "cholesky",
-    "cholesky_solve",
-    "cond",
-    "cross",
-    "det",
-    "diagonal",
-    "eig",
-    "eigh",
-    "eigvals",
-    "eigvalsh",
-    "expm",
-    "inv",
-    "lstsq",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_rank",
-    "matrix_transpose",
-    "outer",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "solve_triangular",
-    "svd",
-    "svdvals",
-    "tensordot",
-    "trace",
-    "vecdot",
-    "vector_norm",
-]
+__all__ = ["cholesky", "cholesky_solve", "cond", "cross", "det", "diagonal", "eig", "eigh"]
+__all__ += ["eigvals", "eigvalsh", "expm", "inv", "lstsq", "matmul", "matrix_norm", "matrix_power"]
+__all__ += ["matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve"]
+__all__ += ["solve_triangular", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm"]
 
 
 def __dir__() -> list[str]:

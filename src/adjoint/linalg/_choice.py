@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from .._core.node import Node, Output, needing_graph
+from .._core.node import Node
 from .._core.tensor import Tensor, wrap
 from .._engine.graph_walks import leading_to, reachable, region
-from .._engine.serial import propagate
+from .._engine.propagation import propagate
+from .._engine.recorded_gradients import differentiates_gradients
 from .._foundation.modes import no_grad
 from .._transforms.scopes import filled, ignore
 from ..primitives.creation import arange
@@ -85,7 +86,7 @@ class Differentiated:
         firsts = accumulate((x.size for x in tensors), initial=1)
         pairs = zip(tensors, firsts, strict=False)
         seeds: list[tuple[Any, Any]] = [(x.node, weights(x, first).raw) for x, first in pairs]
-        nodes, ends = region(roots, is_end=cannot_be_asked)
+        nodes, ends = region(roots, is_end=differentiates_gradients)
         found: dict[Node, Any] = {}
         propagate(
             seeds,
@@ -109,11 +110,6 @@ def weights(x: Tensor, first: int) -> Tensor:
         counts = arange(start=first, stop=first + x.size, step=1, dtype=dtype, device=device)
         multiples = counts * GOLDEN_RATIO
         return reshape(1 + multiples - floor(multiples), shape=x.shape)
-
-
-def cannot_be_asked(node: Node) -> bool:
-    """Whether it is an output of a factorisation whose rule would differentiate gradients."""
-    return type(node) is Output and node.parents in needing_graph
 
 
 def pulled_back(

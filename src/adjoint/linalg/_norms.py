@@ -74,7 +74,7 @@ def extreme(function: str, x: Tensor, axis: tuple[int, ...], keepdims: bool, ord
     """The largest of numbers that aren't negative, 0 if there is none; or the smallest."""
     if ord > 0 and not math.prod(x.shape[k] for k in axis):
         return sum_(x, axis=axis, keepdims=keepdims)
-    reductions.some_elements(function, x, axis)
+    reductions.check_some_elements(function, x, axis)
     return (max_ if ord > 0 else min_)(x, axis=axis, keepdims=keepdims)
 
 

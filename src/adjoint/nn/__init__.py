@@ -6,8 +6,9 @@ It may import the functions layer and all below it, and its neighbours random an
 # ruff: noqa: F401, F403
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from ..functions import hints as _hints
+from ..functions.hints import missing as _missing
 from . import functional, init, utils
+from ._hints import LAYERS as _LAYERS
 from ._parameter import Parameter
 from .modules.activations import *
 from .modules.attention import *
@@ -36,4 +37,4 @@ __all__ = [  # type: ignore[reportUnsupportedDunderAll]
 if not _TYPE_CHECKING:  # else every name would be right
 
     def __getattr__(name: str) -> object:
-        raise _hints.missing("module 'adjoint.nn'", name, _hints.LAYERS)
+        raise _missing("module 'adjoint.nn'", name, _LAYERS)

@@ -12,22 +12,8 @@ from ..functions.shapes import reshape, split
 from ..primitives.elementwise import abs, sigmoid, tanh, where
 from ._operands import as_reals, as_scalar, in_float32
 
-__all__ = [
-    "celu",
-    "glu",
-    "hardsigmoid",
-    "hardswish",
-    "hardtanh",
-    "logsigmoid",
-    "mish",
-    "prelu",
-    "relu6",
-    "selu",
-    "softmin",
-    "softplus",
-    "softsign",
-    "threshold",
-]
+__all__ = ["celu", "glu", "hardsigmoid", "hardswish", "hardtanh", "logsigmoid", "mish", "prelu"]
+__all__ += ["relu6", "selu", "softmin", "softplus", "softsign", "threshold"]
 
 # The fixed point of self-normalising networks: mean 0 and variance 1 stay.
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772

@@ -10,6 +10,7 @@ from ..primitives import windows
 from ..primitives.shapes import reshape
 from ._windows import (
     SPATIAL,
+    Counts,
     Ints,
     Pairs,
     batched,
@@ -21,8 +22,6 @@ from ._windows import (
 )
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
-
-Counts = int | tuple[int, ...]
 
 
 def conv1d(

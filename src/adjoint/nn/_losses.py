@@ -29,21 +29,10 @@ from ._distances import cosine, distance
 from ._operands import in_common_float, in_float32
 from ._reduction import check_reduction, operands, reduced
 
-__all__ = [
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "cosine_embedding_loss",
-    "gaussian_nll_loss",
-    "hinge_embedding_loss",
-    "huber_loss",
-    "kl_div",
-    "l1_loss",
-    "margin_ranking_loss",
-    "mse_loss",
-    "poisson_nll_loss",
-    "smooth_l1_loss",
-    "triplet_margin_loss",
-]
+__all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss"]
+__all__ += ["gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss"]
+__all__ += ["margin_ranking_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss"]
+__all__ += ["triplet_margin_loss"]
 
 
 @in_float32
@@ -53,8 +42,7 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     >>> ad.nn.functional.mse_loss(ad.asarray([1.0, 2.0]), ad.asarray([1.0, 4.0]))
     tensor(2.)
     """
-    check_reduction("mse_loss", reduction)
-    x, target = operands("mse_loss", x, target)
+    x, target = operands("mse_loss", x, target, reduction)
     return reduced(square(x - target), reduction)
 
 
@@ -65,8 +53,7 @@ def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     >>> ad.nn.functional.l1_loss(ad.asarray([1.0, 2.0]), ad.asarray([1.0, 4.0]))
     tensor(1.)
     """
-    check_reduction("l1_loss", reduction)
-    x, target = operands("l1_loss", x, target)
+    x, target = operands("l1_loss", x, target, reduction)
     return reduced(abs(x - target), reduction)
 
 
@@ -77,11 +64,10 @@ def huber_loss(x: Any, target: Any, reduction: str = "mean", delta: float = 1.0)
     >>> ad.nn.functional.huber_loss(ad.asarray([1.0, 2.0]), ad.asarray([2.0, 5.0]))
     tensor(1.5)
     """
-    check_reduction("huber_loss", reduction)
+    x, target = operands("huber_loss", x, target, reduction)
     delta = as_number("huber_loss", "delta", delta)
     if not delta > 0:
         raise ArgumentError(f"huber_loss: delta={delta} must be above 0")
-    x, target = operands("huber_loss", x, target)
     return reduced(bent(x - target, delta), reduction)
 
 
@@ -92,11 +78,10 @@ def smooth_l1_loss(x: Any, target: Any, *, reduction: str = "mean", beta: float 
     >>> ad.nn.functional.smooth_l1_loss(ad.asarray([1.0, 2.0]), ad.asarray([2.0, 5.0]))
     tensor(1.5)
     """
-    check_reduction("smooth_l1_loss", reduction)
+    x, target = operands("smooth_l1_loss", x, target, reduction)
     beta = as_number("smooth_l1_loss", "beta", beta)
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss: beta={beta} must not be negative")
-    x, target = operands("smooth_l1_loss", x, target)
     losses = abs(x - target) if beta == 0 else bent(x - target, beta) / beta
     return reduced(losses, reduction)
 
@@ -116,8 +101,7 @@ def binary_cross_entropy(
     >>> ad.nn.functional.binary_cross_entropy(ad.asarray([0.5, 0.0]), ad.asarray([1.0, 0.0]))
     tensor(0.3466)
     """
-    check_reduction("binary_cross_entropy", reduction)
-    x, target = operands("binary_cross_entropy", x, target)
+    x, target = operands("binary_cross_entropy", x, target, reduction)
     if is_at_hand(x) and any(logical_not((x >= 0) & (x <= 1))):
         raise ArgumentError(
             "binary_cross_entropy: x must be probabilities between 0 and 1; for other numbers "
@@ -154,8 +138,7 @@ def binary_cross_entropy_with_logits(
     tensor(0.3466)
     """
     function = "binary_cross_entropy_with_logits"
-    check_reduction(function, reduction)
-    x, target = operands(function, x, target)
+    x, target = operands(function, x, target, reduction)
     positive = softplus(-x)
     if pos_weight is not None:
         factor = fitting(function, "pos_weight", pos_weight, x)
@@ -188,8 +171,7 @@ def kl_div(x: Any, target: Any, *, reduction: str = "mean", log_target: bool = F
     >>> ad.nn.functional.kl_div(x, target, reduction="batchmean")
     tensor(0.6931)
     """
-    check_reduction("kl_div", reduction, "batchmean")
-    x, target = operands("kl_div", x, target)
+    x, target = operands("kl_div", x, target, reduction, "batchmean")
     if log_target:
         losses = exp(target) * (target - x)
     else:
@@ -218,8 +200,7 @@ def poisson_nll_loss(
     >>> ad.nn.functional.poisson_nll_loss(ad.asarray([0.0]), ad.asarray([2.0]))
     tensor(1.)
     """
-    check_reduction("poisson_nll_loss", reduction)
-    x, target = operands("poisson_nll_loss", x, target)
+    x, target = operands("poisson_nll_loss", x, target, reduction)
     eps = as_number("poisson_nll_loss", "eps", eps)
     losses = exp(x) - target * x if log_input else x - target * log(x + eps)
     if full:
@@ -248,8 +229,7 @@ def gaussian_nll_loss(
     >>> ad.nn.functional.gaussian_nll_loss(x, target, var)
     tensor(2.)
     """
-    check_reduction("gaussian_nll_loss", reduction)
-    x, target = operands("gaussian_nll_loss", x, target)
+    x, target = operands("gaussian_nll_loss", x, target, reduction)
     x, target, var = in_common_float("gaussian_nll_loss", x, target, var)
     eps = as_number("gaussian_nll_loss", "eps", eps)
     if var.ndim == x.ndim - 1 and var.shape == x.shape[:-1]:
@@ -274,8 +254,7 @@ def hinge_embedding_loss(
     >>> ad.nn.functional.hinge_embedding_loss(ad.asarray([0.5, 0.75]), ad.asarray([1.0, -1.0]))
     tensor(0.375)
     """
-    check_reduction("hinge_embedding_loss", reduction)
-    x, target = operands("hinge_embedding_loss", x, target)
+    x, target = operands("hinge_embedding_loss", x, target, reduction)
     margin = as_number("hinge_embedding_loss", "margin", margin)
     alike = where(equal(target, -1), 0, x)
     apart = where(equal(target, 1), 0, relu(margin - x))

@@ -15,24 +15,21 @@ from ..functions.reductions import as_float
 from ..primitives import reductions, windows
 from ..primitives.indexing import index, take_along_axis
 from ..primitives.shapes import pad, reshape
-from ._windows import Ints, Pairs, batched, check_window, per_axis, symmetric, unbatched, widened
+from ._windows import (
+    Counts,
+    Ints,
+    Pairs,
+    batched,
+    check_window,
+    per_axis,
+    symmetric,
+    unbatched,
+    widened,
+)
 
-__all__ = [
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool3d",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
-]
-
-Counts = int | tuple[int, ...]
+__all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"]
+__all__ += ["adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d"]
+__all__ += ["avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"]
 
 
 def max_pool1d(

@@ -23,15 +23,11 @@ from ..primitives.contractions import matmul
 from ..primitives.elementwise import relu, sigmoid, tanh
 from ..primitives.shapes import concat, matrix_transpose, reshape, slice_
 from . import _recurrent_steps
+from ._recurrent_steps import order
 
 
 def step(x: Tensor, t: int) -> Tensor:
     return slice_(x, index=(t,))
-
-
-def order(x: Tensor, reverse: bool) -> range:
-    length = x.shape[0]
-    return range(length - 1, -1, -1) if reverse else range(length)
 
 
 def joined(steps: list[Tensor], backwards: bool) -> Tensor:
@@ -79,7 +75,7 @@ def plus(x: Tensor, y: Tensor | None) -> Tensor:
 def rnn_forward(x, h, w, *, nonlinearity, reverse):
     act, w = tanh if nonlinearity == "tanh" else relu, matrix_transpose(w)
     states = []
-    for t in order(x, reverse):
+    for t in order(x.shape[0], reverse):
         h = act(step(x, t) + matmul(h, w))
         states.append(h)
     return joined(states, reverse)
@@ -88,7 +84,7 @@ def rnn_forward(x, h, w, *, nonlinearity, reverse):
 def rnn_vjp(g, h, w, out, needs, nonlinearity, reverse):
     slope = 1 - out * out if nonlinearity == "tanh" else astype(out > 0, out.dtype)
     dh, dgates = None, []
-    for t in order(out, not reverse):
+    for t in order(out.shape[0], not reverse):
         dgates.append(plus(step(g, t), dh) * step(slope, t))
         dh = matmul(dgates[-1], w)
     dx = joined(dgates, not reverse)
@@ -114,7 +110,7 @@ def lstm_forward(x, h, c, w, p=None, *, reverse):
     x, w = x * half, matrix_transpose(w) * half
     p = None if p is None else matrix_transpose(p)
     results: tuple[list, list, list] = ([], [], [])
-    for t in order(x, reverse):
+    for t in order(x.shape[0], reverse):
         gates = tanh(step(x, t) + matmul(h, w)) * half + offset
         i, f, n, o = parts(gates, 4)
         c = f * c + i * n
@@ -162,7 +158,7 @@ def lstm_vjp(g_out, g_cells, g_gates, h, c, w, p, out, cells, gates, needs, arri
     g_gates = g_gates * beside(i * (1 - i), f * (1 - f), 1 - n * n, o * (1 - o))
     dh = dc = None
     dhs, dgates = [], []
-    for t in order(out, not reverse):
+    for t in order(out.shape[0], not reverse):
         dh = plus(step(g_out, t), dh)
         if p is not None:
             dhs.append(dh)
@@ -193,7 +189,7 @@ def lstm_gradient_forward(dout, dcells, c, w, cells, gates, *, reverse):
     f = parts(gates, 4)[1]
     dh = dc = None
     dgates = []
-    for t in order(gates, not reverse):
+    for t in order(gates.shape[0], not reverse):
         dh = plus(step(dout, t), dh)
         dc = plus(dh * step(to_cell, t), dc) + step(dcells, t)
         dgates.append(beside(dc, dc, dc, dh) * step(slopes, t))
@@ -233,7 +229,7 @@ lstm_gradient = op.other(
 def gru_forward(x, h, w, b=None, *, reverse):
     w = matrix_transpose(w)
     states, shares = [], []
-    for t in order(x, reverse):
+    for t in order(x.shape[0], reverse):
         own = plus(matmul(h, w), b)
         _, z, n = reset(step(x, t), own)
         h = n + z * (h - n)
@@ -255,7 +251,7 @@ def gru_vjp(g_out, g_own, x, h, w, b, out, own, needs, arrived, reverse):
     to_r, to_z = to_n * parts(own, 3)[2] * r * (1 - r), (former - n) * z * (1 - z)
     slopes = beside(to_r, to_z, to_n * r)
     dh, dhs, downs = None, [], []
-    for t in order(out, not reverse):
+    for t in order(out.shape[0], not reverse):
         dh = plus(step(g_out, t), dh)
         down = beside(dh, dh, dh) * step(slopes, t)
         if arrived[1]:

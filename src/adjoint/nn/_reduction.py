@@ -8,8 +8,12 @@ from ..functions.reductions import mean, sum
 from ._operands import in_common_float
 
 
-def operands(function: str, x: Any, target: Any) -> tuple[Tensor, Tensor]:
-    """Float tensors of one dtype and one shape: broadcasting here is nearly always a mistake."""
+def operands(
+    function: str, x: Any, target: Any, reduction: str, *more: str
+) -> tuple[Tensor, Tensor]:
+    """Float tensors of one dtype and one shape: broadcasting here is nearly always a mistake. The
+    reduction, of which there may be more, is checked first."""
+    check_reduction(function, reduction, *more)
     first, second = in_common_float(function, x, target)
     if first.shape != second.shape:
         raise ShapeError(

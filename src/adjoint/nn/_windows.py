@@ -10,6 +10,7 @@ from .._foundation.errors import ArgumentError, DTypeError, ShapeError
 from ..primitives.shapes import reshape
 
 Ints = tuple[int, ...]
+Counts = int | Ints  # one for all axes, or one for each
 Pairs = tuple[tuple[int, int], ...]
 SPATIAL = {1: "L", 2: "H, W", 3: "D, H, W"}
 

@@ -20,23 +20,9 @@ from ..functions.sorting import argsort
 from ..linalg import diagonal, qr
 from ..primitives.elementwise import where
 
-__all__ = [
-    "calculate_gain",
-    "constant_",
-    "dirac_",
-    "eye_",
-    "kaiming_normal_",
-    "kaiming_uniform_",
-    "normal_",
-    "ones_",
-    "orthogonal_",
-    "sparse_",
-    "trunc_normal_",
-    "uniform_",
-    "xavier_normal_",
-    "xavier_uniform_",
-    "zeros_",
-]
+__all__ = ["calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_"]
+__all__ += ["normal_", "ones_", "orthogonal_", "sparse_", "trunc_normal_", "uniform_"]
+__all__ += ["xavier_normal_", "xavier_uniform_", "zeros_"]
 
 GAINS = {
     "linear": 1.0,

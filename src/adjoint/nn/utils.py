@@ -9,28 +9,23 @@ from .._core.promotion import is_at_hand
 from .._core.tensor import Tensor
 from .._foundation.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from .._foundation.modes import no_grad
-from ..functions import hints
 from ..functions._arguments import as_number, check_no_module
 from ..functions.creation import zeros
 from ..functions.elementwise import astype, clip
+from ..functions.hints import missing
 from ..functions.shapes import concat, reshape
 from ..primitives.elementwise import minimum
+from ._hints import LAYER_UTILITIES
 from ._operands import widened
 from ._total_norm import norm
 
-__all__ = [
-    "clip_grad_norm_",
-    "clip_grad_value_",
-    "clip_grads_with_norm_",
-    "get_total_norm",
-    "parameters_to_vector",
-    "vector_to_parameters",
-]
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ += ["parameters_to_vector", "vector_to_parameters"]
 
 if not TYPE_CHECKING:  # else every name would be right
 
     def __getattr__(name: str) -> Any:
-        raise hints.missing("module 'adjoint.nn.utils'", name, hints.LAYER_UTILITIES)
+        raise missing("module 'adjoint.nn.utils'", name, LAYER_UTILITIES)
 
 
 @no_grad()

@@ -6,7 +6,7 @@ here too: what was taken from a parameter before a step keeps its values.
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from ..functions import hints as _hints
+from ..functions.hints import missing as _missing
 from . import lr_scheduler
 from ._adagrad import Adagrad
 from ._adam import Adam, AdamW
@@ -16,19 +16,12 @@ from ._optimizer import Optimizer
 from ._rmsprop import RMSprop
 from ._sgd import SGD
 
-__all__ = [
-    "EMA",
-    "LBFGS",
-    "SGD",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Optimizer",
-    "RMSprop",
-    "lr_scheduler",
-]
+__all__ = ["EMA", "LBFGS", "SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop"]
+__all__ += ["lr_scheduler"]
+
+_HINTS = {"swa_utils": "ad.optim.EMA(model), whose update() goes after each step"}
 
 if not _TYPE_CHECKING:  # else every name would be right
 
     def __getattr__(name: str) -> object:
-        raise _hints.missing("module 'adjoint.optim'", name, _hints.OPTIMIZERS)
+        raise _missing("module 'adjoint.optim'", name, _HINTS)

@@ -103,16 +103,9 @@ class AdamW(Adam):
         maximize: bool = False,
         **unknown: Any,
     ) -> None:
+        settings = lr, betas, eps, weight_decay, amsgrad
         super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            maximize=maximize,
-            decoupled_weight_decay=True,
-            **unknown,
+            params, *settings, maximize=maximize, decoupled_weight_decay=True, **unknown
         )
 
     def _check_settings(self, settings: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from ..functions.shapes import concat
 from ..kernels.optimizers import Rule
 from . import _steps
 from ._groups import Params
-from ._optimizer import Checked, loss_of
+from ._optimizer import Checked, run_closure
 from ._saved import check_alike, check_entries
 
 
@@ -33,7 +33,7 @@ class Slot:
     tensors: tuple[Tensor, ...]
 
 
-class Plan(NamedTuple):
+class GroupRule(NamedTuple):
     """What follows from a group's settings, as long as they stay as they are."""
 
     group: dict[str, Any]
@@ -67,7 +67,7 @@ class Elementwise(Checked):
 
     def __init__(self, params: Params, defaults: dict[str, Any], **unknown: Any) -> None:
         self._slots: dict[Tensor, Slot] = {}
-        self._plans: dict[int, Plan] = {}
+        self._group_rules: dict[int, GroupRule] = {}
         self._counts = zeros((0,), dtype=float64, device="cpu")
         super().__init__(params, defaults, **unknown)
 
@@ -107,7 +107,7 @@ class Elementwise(Checked):
         `closure`, if there is one, is called first, with gradients enabled: it computes the loss
         and the gradients, and what it returns is returned.
         """
-        loss = loss_of(closure)
+        loss = run_closure(closure)
         if mode.word & PROFILE:
             with region(f"{self._name}.step", "step"):
                 self._update_all()
@@ -118,24 +118,24 @@ class Elementwise(Checked):
     def _update_all(self) -> None:
         together: dict[Rule, list[Part]] = defaultdict(list)
         for k, group in enumerate(self.param_groups):
-            _, settings, rule = self._plan(k, group)
+            _, settings, rule = self._prepare_group(k, group)
             part = self._part(group, settings)
             if part.places:
                 together[rule].append(part)
         for rule, parts in together.items():
             self._update(rule, parts)
 
-    def _plan(self, k: int, group: dict[str, Any]) -> Plan:
-        """The plan of a group, which is made anew if a setting has changed."""
+    def _prepare_group(self, k: int, group: dict[str, Any]) -> GroupRule:
+        """Check a group and prepare its slots if a setting has changed; its settings and rule."""
         settings = self._settings_of(group)
-        plan = self._plans.get(k)
-        if plan is not None and plan.group is group and plan.settings == settings:
-            return plan
+        known = self._group_rules.get(k)
+        if known is not None and known.group is group and known.settings == settings:
+            return known
         self._check_settings(settings)
         for p in group["params"]:
             self._prepare(self._slot(p), settings)
-        plan = self._plans[k] = Plan(group, settings, self._rule(settings))
-        return plan
+        found = self._group_rules[k] = GroupRule(group, settings, self._rule(settings))
+        return found
 
     def _slot(self, p: Tensor) -> Slot:
         slot = self._slots.get(p)
@@ -229,7 +229,7 @@ class Elementwise(Checked):
                     held = slot.memory[name] = start
                 held[...] = asarray(tensors.get(name, start), device=p.device).detach()
         self._counts[...] = asarray(counts, dtype=float64, device="cpu")
-        self._plans.clear()
+        self._group_rules.clear()
 
 
 def joined(name: str, parts: list[Part]) -> Any:

@@ -16,7 +16,7 @@ from ..functions.shapes import concat
 from ..primitives.elementwise import abs
 from ._groups import Params, nothing_given
 from ._line_search import Point, search
-from ._optimizer import Checked, loss_of
+from ._optimizer import Checked, run_closure
 from ._saved import check_alike, check_entries, plain
 
 TENSORS = ("d", "prev_flat_grad")
@@ -95,7 +95,7 @@ class LBFGS(Checked):
         settings = self._settings_of(self.param_groups[0])
         self._check_settings(settings)
         state = self._memory = {"func_evals": 0, "n_iter": 0} | self._memory
-        first = loss_of(closure)
+        first = run_closure(closure)
         state["func_evals"] += 1
         point = Point(0.0, as_loss(first), self._gradient(), 0.0)
         if largest(point.g) > settings["tolerance_grad"]:
@@ -119,9 +119,9 @@ class LBFGS(Checked):
                 break
             if settings["line_search_fn"] is not None:
                 budget = settings["max_eval"] - evaluations
-                point, count = self._searched(closure, start, d, t, budget)
+                point, count = self._search(closure, start, d, t, budget)
             elif remaining:
-                point, count = self._evaluated(closure, self._values(), d, t), 1
+                point, count = self._evaluate(closure, self._values(), d, t), 1
             else:  # nothing would be done with the loss and the gradient there
                 move(self._all_params, self._values(), d, t)
                 break
@@ -135,14 +135,14 @@ class LBFGS(Checked):
 
     # Along a line.
 
-    def _searched(
+    def _search(
         self, closure: Callable[[], Any], start: Point, d: Tensor, t: float, budget: int
     ) -> tuple[Point, int]:
-        """The point that a line search finds, to which the parameters move."""
+        """Move the parameters to the point that a line search finds."""
         origin = self._values()
         try:
             point, count = search(
-                lambda t: self._evaluated(closure, origin, d, t), start, t, largest(d), budget
+                lambda t: self._evaluate(closure, origin, d, t), start, t, largest(d), budget
             )
         except BaseException:
             move(self._all_params, origin, d, 0.0)
@@ -150,12 +150,12 @@ class LBFGS(Checked):
         move(self._all_params, origin, d, point.t)
         return point, count
 
-    def _evaluated(
+    def _evaluate(
         self, closure: Callable[[], Any], origin: list[Tensor], d: Tensor, t: float
     ) -> Point:
-        """The point at t, to which the parameters move."""
+        """Move the parameters to the point at t, and evaluate the closure there."""
         move(self._all_params, origin, d, t)
-        loss, g = as_loss(loss_of(closure)), self._gradient()
+        loss, g = as_loss(run_closure(closure)), self._gradient()
         return Point(t, loss, g, float(dot(g, d)))
 
     def _values(self) -> list[Tensor]:

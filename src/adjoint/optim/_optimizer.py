@@ -229,8 +229,8 @@ def shown(group: dict[str, Any], names: Any) -> list[str]:
     return [f"{name}={group[name]!r}" for name in names]
 
 
-def loss_of(closure: Callable[[], Any] | None) -> Any:
-    """What a closure returns, which computes gradients."""
+def run_closure(closure: Callable[[], Any] | None) -> Any:
+    """Call a closure, which computes gradients; what it returns."""
     if closure is None:
         return None
     with enable_grad():

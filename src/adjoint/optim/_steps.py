@@ -39,11 +39,11 @@ def step(rule: Rule, updates: Sequence[Update], numbers: Sequence[Number]) -> No
         rest = [
             k
             for k in rest
-            if type(updates[k][1].raw) is np.ndarray or not is_launched(rule, updates, k, numbers)
+            if type(updates[k][1].raw) is np.ndarray or not try_launch(rule, updates, k, numbers)
         ]
         if is_worth_a_launch([updates[k][1] for k in rest]):
             batches = {dtype: Batch([], [], []) for dtype in NATIVE}
-            rest = [k for k in rest if not is_taken(updates, k, batches)]
+            rest = [k for k in rest if not try_batch(updates, k, batches)]
             for dtype, batch in batches.items():
                 if batch.places:
                     batch.launch(launcher(cpu, rule, dtype), numbers)
@@ -64,7 +64,7 @@ def launcher(backend: Any, rule: Rule, dtype: np.dtype) -> Any:
     return backend.launcher(rule.kernel(TYPES[dtype]))
 
 
-def is_launched(
+def try_launch(
     rule: Rule, updates: Sequence[Update], place: int, numbers: Sequence[Number]
 ) -> bool:
     """Update a parameter on another device than the CPU by a launch of its own; False if none."""
@@ -105,7 +105,7 @@ class Batch(NamedTuple):
             tensor.raw = data
 
 
-def is_taken(updates: Sequence[Update], place: int, batches: dict[np.dtype, Batch]) -> bool:
+def try_batch(updates: Sequence[Update], place: int, batches: dict[np.dtype, Batch]) -> bool:
     """Put a parameter into the batch of its dtype, if a kernel can walk over all of its arrays as
     over one row."""
     tensors, gradient = updates[place]

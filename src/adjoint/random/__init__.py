@@ -18,37 +18,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .._core.tensor import Tensor
-from ..functions import hints
+from ..functions.hints import missing
 from ._choice import categorical, choice, permutation
 from ._continuous import cauchy, exponential, gumbel, laplace, normal, uniform
 from ._gamma import beta, dirichlet, gamma
 from ._generator import Generator, default
+from ._hints import RANDOM
 from ._integers import bernoulli, bits, integers
 from ._truncated import truncated_normal
 
-__all__ = [
-    "Generator",
-    "bernoulli",
-    "beta",
-    "bits",
-    "categorical",
-    "cauchy",
-    "choice",
-    "dirichlet",
-    "exponential",
-    "gamma",
-    "get_state",
-    "gumbel",
-    "integers",
-    "laplace",
-    "normal",
-    "permutation",
-    "seed",
-    "set_state",
-    "spawn",
-    "truncated_normal",
-    "uniform",
-]
+__all__ = ["Generator", "bernoulli", "beta", "bits", "categorical", "cauchy", "choice", "dirichlet"]
+__all__ += ["exponential", "gamma", "get_state", "gumbel", "integers", "laplace", "normal"]
+__all__ += ["permutation", "seed", "set_state", "spawn", "truncated_normal", "uniform"]
 
 
 def __dir__() -> list[str]:
@@ -58,7 +39,7 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:  # else every name would be right
 
     def __getattr__(name: str) -> Any:
-        raise hints.missing("module 'adjoint.random'", name, hints.RANDOM)
+        raise missing("module 'adjoint.random'", name, RANDOM)
 
 
 # What isn't a way to draw numbers, and so isn't bound to generators as a method.

@@ -22,7 +22,7 @@ from ..primitives.reductions import softmax
 from ..primitives.shapes import slice_
 from ._generator import Generator
 from ._integers import INTEGERS, below
-from ._parameters import Draw, Options, check, no_gradient, prepare
+from ._parameters import Draw, Options, check, draw_of, refuse_grad
 from ._units import fraction, part, unit, words
 
 
@@ -50,7 +50,7 @@ def permutation(
         reject("random.permutation", unknown)
     n, x = things("random.permutation", x, axis)
     options = Options(n, None, device or device_of(x), generator)
-    order = shuffled(prepare("random.permutation", options, [], INTEGERS))
+    order = shuffled(draw_of("random.permutation", options, [], INTEGERS))
     return order if x is None else take(x, order, axis=axis)
 
 
@@ -79,7 +79,7 @@ def choice(
         reject("random.choice", unknown)
     n, a = things("random.choice", a, axis)
     options = Options(shape, None, device or device_of(a), generator)
-    draw = prepare("random.choice", options, [], INTEGERS)
+    draw = draw_of("random.choice", options, [], INTEGERS)
     weights = None if p is None else probabilities(n, p, draw.device)
     check_supply(n, math.prod(draw.shape), replace, weights)
     places = with_replacement(draw, n, weights) if replace else distinct(draw, n, weights)
@@ -109,7 +109,7 @@ def categorical(
         reject("random.categorical", unknown)
     logits = as_float(as_tensor("random.categorical", logits))
     axis = as_axis("random.categorical", axis, logits.ndim)
-    no_gradient("random.categorical", "logits", logits)
+    refuse_grad("random.categorical", "logits", logits)
     if not logits.shape[axis]:
         raise ShapeError(f"random.categorical: there are no categories in {describe(logits)}")
     logits = moveaxis(to_dtype(logits, widest(logits.device, "f")), axis, -1)
@@ -118,7 +118,7 @@ def categorical(
     some = any(logits > -math.inf, axis=-1)
     check("random.categorical", some, "some category must be possible", -math.inf)
     options = Options(shape, None, logits.device, generator)
-    draw = prepare("random.categorical", options, [logits[..., 0]], INTEGERS)
+    draw = draw_of("random.categorical", options, [logits[..., 0]], INTEGERS)
     return by_running_sum(draw, softmax(logits, axis=logits.ndim - 1))
 
 
@@ -137,7 +137,7 @@ def device_of(x: Tensor | None) -> str | None:
 def probabilities(n: int, p: Any, device: str) -> Tensor:
     """One for each of n things, in the widest dtype."""
     given = p if isinstance(p, Tensor) else asarray(p, dtype=widest(device, "f"), device=device)
-    no_gradient("random.choice", "p", given)
+    refuse_grad("random.choice", "p", given)
     if given.shape != (n,):
         raise ShapeError(
             f"random.choice: p must have a probability for each of {n} things, its shape is "

@@ -14,7 +14,7 @@ from ..functions.shapes import concat, reshape
 from ..primitives.elementwise import cos, isfinite, log, minimum, nextafter, sin, sqrt
 from ..primitives.shapes import slice_
 from ._generator import Generator
-from ._parameters import Draw, Options, check, not_negative, prepared
+from ._parameters import Draw, Options, check, check_not_negative, float_draw
 from ._units import fraction, unit
 
 
@@ -36,7 +36,7 @@ def uniform(
     tensor(True)
     """
     options = Options(shape, dtype, device, generator)
-    draw, (low, high) = prepared("random.uniform", options, low=low, high=high)
+    draw, (low, high) = float_draw("random.uniform", options, low=low, high=high)
     check("random.uniform", low <= high, "low must not be larger than high", low)
     low, high = to_dtype(low, draw.dtype), to_dtype(high, draw.dtype)
     span, below = high - low, just_below(high, low, draw.dtype)
@@ -79,8 +79,8 @@ def normal(
     True
     """
     options = Options(shape, dtype, device, generator)
-    draw, (mean, std) = prepared("random.normal", options, mean=mean, std=std)
-    not_negative("random.normal", "std", std)
+    draw, (mean, std) = float_draw("random.normal", options, mean=mean, std=std)
+    check_not_negative("random.normal", "std", std)
     return draw.finished(standard_normal(draw.working) * std + mean, requires_grad)
 
 
@@ -112,8 +112,8 @@ def exponential(
     True
     """
     options = Options(shape, dtype, device, generator)
-    draw, (scale,) = prepared("random.exponential", options, scale=scale)
-    not_negative("random.exponential", "scale", scale)
+    draw, (scale,) = float_draw("random.exponential", options, scale=scale)
+    check_not_negative("random.exponential", "scale", scale)
     return draw.finished(-fraction(draw.working).log * scale, requires_grad)
 
 
@@ -134,8 +134,8 @@ def laplace(
     True
     """
     options = Options(shape, dtype, device, generator)
-    draw, (loc, scale) = prepared("random.laplace", options, loc=loc, scale=scale)
-    not_negative("random.laplace", "scale", scale)
+    draw, (loc, scale) = float_draw("random.laplace", options, loc=loc, scale=scale)
+    check_not_negative("random.laplace", "scale", scale)
     number = fraction(draw.working)
     return draw.finished(number.mirrored(log(2 * number.distance)) * scale + loc, requires_grad)
 
@@ -159,8 +159,8 @@ def gumbel(
     True
     """
     options = Options(shape, dtype, device, generator)
-    draw, (loc, scale) = prepared("random.gumbel", options, loc=loc, scale=scale)
-    not_negative("random.gumbel", "scale", scale)
+    draw, (loc, scale) = float_draw("random.gumbel", options, loc=loc, scale=scale)
+    check_not_negative("random.gumbel", "scale", scale)
     return draw.finished(-log(-fraction(draw.working).log) * scale + loc, requires_grad)
 
 
@@ -181,8 +181,8 @@ def cauchy(
     True
     """
     options = Options(shape, dtype, device, generator)
-    draw, (loc, scale) = prepared("random.cauchy", options, loc=loc, scale=scale)
-    not_negative("random.cauchy", "scale", scale)
+    draw, (loc, scale) = float_draw("random.cauchy", options, loc=loc, scale=scale)
+    check_not_negative("random.cauchy", "scale", scale)
     number = fraction(draw.working)
     angle = number.distance * math.pi
     return draw.finished(number.mirrored(-cos(angle) / sin(angle)) * scale + loc, requires_grad)

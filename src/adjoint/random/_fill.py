@@ -4,7 +4,7 @@ from typing import Any
 
 from .._core.tensor import Tensor, describe
 from .._foundation.errors import DTypeError
-from ..functions.assignment import assign, writable
+from ..functions.assignment import assign, check_writable
 from ._continuous import normal, uniform
 
 
@@ -33,7 +33,7 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = 
 
 def prepared(function: str, x: Tensor) -> dict[str, Any]:
     """What numbers for x are to be like, if x may be written to; nothing is drawn otherwise."""
-    writable(function, x)
+    check_writable(function, x)
     if x.dtype.kind != "float":
         raise DTypeError(f"{function}: a tensor of floats is needed, got {describe(x)}")
     return {"dtype": x.dtype, "device": x.device}

@@ -17,12 +17,12 @@ from ._parameters import (
     Draw,
     Options,
     as_parameter,
+    check_not_negative,
+    check_positive,
+    draw_of,
+    float_draw,
     float_dtype,
-    no_gradient,
-    not_negative,
-    positive,
-    prepare,
-    prepared,
+    refuse_grad,
 )
 
 
@@ -45,8 +45,8 @@ def gamma(
     True
     """
     options = Options(shape, dtype, device, generator)
-    draw, (alpha, scale) = prepared("random.gamma", options, alpha=alpha, scale=scale)
-    not_negative("random.gamma", "scale", scale)
+    draw, (alpha, scale) = float_draw("random.gamma", options, alpha=alpha, scale=scale)
+    check_not_negative("random.gamma", "scale", scale)
     check_shape_parameters("random.gamma", alpha=alpha)
     out = exp(log_gamma(draw.working, alpha))
     return draw.finished(out * scale, requires_grad)
@@ -69,7 +69,7 @@ def beta(
     True
     """
     options = Options(shape, dtype, device, generator)
-    draw, (a, b) = prepared("random.beta", options, a=a, b=b)
+    draw, (a, b) = float_draw("random.beta", options, a=a, b=b)
     check_shape_parameters("random.beta", a=a, b=b)
     logit = log_gamma(draw.working, a) - log_gamma(draw.working, b)
     return draw.finished(sigmoid(logit), requires_grad)
@@ -103,7 +103,7 @@ def dirichlet(
         )
     options = Options(shape, dtype, device, generator)
     raw = float_dtype("random.dirichlet", dtype, [alpha])
-    draw = prepare("random.dirichlet", options, [alpha[..., 0]], raw)
+    draw = draw_of("random.dirichlet", options, [alpha[..., 0]], raw)
     draw = draw._replace(shape=(*draw.shape, alpha.shape[-1]))
     check_shape_parameters("random.dirichlet", alpha=alpha)
     logs = log_gamma(draw.working, alpha)
@@ -112,8 +112,8 @@ def dirichlet(
 
 def check_shape_parameters(function: str, **parameters: Any) -> None:
     for name, value in parameters.items():
-        positive(function, name, value)
-        no_gradient(function, name, value)
+        check_positive(function, name, value)
+        refuse_grad(function, name, value)
 
 
 def log_gamma(draw: Draw, alpha: Any) -> Tensor:

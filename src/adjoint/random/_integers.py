@@ -14,7 +14,7 @@ from ..primitives.conversions import cast
 from ..primitives.devices import move
 from ..primitives.elementwise import bitwise_and, bitwise_right_shift, logical_and, where
 from ._generator import Generator
-from ._parameters import Draw, Options, check, no_gradient, prepare, prepared, probability
+from ._parameters import Draw, Options, check, check_probability, draw_of, float_draw, refuse_grad
 from ._units import fraction, part, words
 
 INTEGERS = np.dtype("int64")  # what is drawn, on devices that have them
@@ -30,7 +30,7 @@ def bits(
     >>> ad.random.bits((3,)).dtype
     adjoint.uint32
     """
-    draw = prepare("random.bits", Options(shape, None, device, generator), [], np.dtype("uint32"))
+    draw = draw_of("random.bits", Options(shape, None, device, generator), [], np.dtype("uint32"))
     return words(draw)
 
 
@@ -49,9 +49,9 @@ def bernoulli(
     >>> 250 < ad.random.bernoulli(0.3, (1000,)).sum().item() < 350
     True
     """
-    draw, (p,) = prepared("random.bernoulli", Options(shape, None, device, generator), p=p)
-    probability("random.bernoulli", "p", p)
-    no_gradient("random.bernoulli", "p", p)
+    draw, (p,) = float_draw("random.bernoulli", Options(shape, None, device, generator), p=p)
+    check_probability("random.bernoulli", "p", p)
+    refuse_grad("random.bernoulli", "p", p)
     number = fraction(draw.working)
     hit = where(number.upper, number.distance > 1 - p, number.distance < p)
     return to_dtype(hit, as_numpy(dtype))
@@ -77,7 +77,7 @@ def integers(
     low, high = (0, low) if high is None else (low, high)
     low, high = as_bound("low", low), as_bound("high", high)
     options = Options(shape, dtype, device, generator)
-    draw = prepare("random.integers", options, [low, high], INTEGERS)
+    draw = draw_of("random.integers", options, [low, high], INTEGERS)
     raw = widest(draw.device, "i") if dtype is None else as_numpy(dtype)
     if raw.kind not in "iu":
         raise DTypeError(f"random.integers: an integer dtype is needed, got {show(raw)}")

@@ -8,7 +8,15 @@ from .. import backends
 from .._core.promotion import beside_tensors, check_devices, to_dtype
 from .._core.shape_inference import broadcast_shapes, broadcasts_to
 from .._core.tensor import Tensor, describe
-from .._foundation.dtypes import SCALAR_RANK, Default, as_numpy, float16, float32, promote, show
+from .._foundation.dtypes import (
+    SCALAR_RANK,
+    DefaultDType,
+    as_numpy,
+    float16,
+    float32,
+    promote,
+    show,
+)
 from .._foundation.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from .._foundation.modes import is_grad_enabled, is_tracing
 from ..functions._arguments import as_shape, as_tensor
@@ -44,23 +52,23 @@ class Options(NamedTuple):
     generator: Generator | None
 
 
-def prepared(function: str, options: Options, **parameters: Any) -> tuple[Draw, list[Any]]:
+def float_draw(function: str, options: Options, **parameters: Any) -> tuple[Draw, list[Any]]:
     """A draw of floats, and its parameters: Python numbers or tensors."""
     given = beside_tensors([*parameters.values()])
     values = [as_parameter(function, name, x) for name, x in zip(parameters, given, strict=True)]
     tensors = [x for x in values if isinstance(x, Tensor)]
     dtype = float_dtype(function, options.dtype, tensors)
-    return prepare(function, options, values, dtype), values
+    return draw_of(function, options, values, dtype), values
 
 
-def prepare(function: str, options: Options, values: list[Any], dtype: np.dtype) -> Draw:
+def draw_of(function: str, options: Options, values: list[Any], dtype: np.dtype) -> Draw:
     """A draw of a known dtype, of the shape that was asked for, or that the parameters have."""
     if not isinstance(options.generator, Generator | None):
         kind = type(options.generator).__name__
         raise DTypeError(f"{function}: generator must be an ad.random.Generator, not {kind}")
     tensors = [x for x in values if isinstance(x, Tensor)]
     check_devices(function, tensors)
-    device = options.device or next((x.device for x in tensors), backends.Default.device)
+    device = options.device or next((x.device for x in tensors), backends.DefaultDevice.name)
     shape = drawn_shape(function, options.shape, [x.shape for x in tensors])
     return Draw(options.generator or default, shape, dtype, device)
 
@@ -103,7 +111,7 @@ def float_dtype(function: str, dtype: Any, tensors: list[Tensor]) -> np.dtype:
         return raw
     given = [x.raw.dtype for x in tensors if x.raw.dtype.kind == "f"]
     if not given:
-        return Default.float
+        return DefaultDType.float
     out = given[0]
     for other in given[1:]:
         out = promote(function, out, other)
@@ -123,16 +131,16 @@ def check(function: str, holds: Any, what: str, value: Any) -> None:
         raise ArgumentError(f"{function}: {what}, got {shown!r}")
 
 
-def not_negative(function: str, name: str, value: Any) -> None:
+def check_not_negative(function: str, name: str, value: Any) -> None:
     check(function, value >= 0, f"{name} must not be negative", value)
 
 
-def positive(function: str, name: str, value: Any) -> None:
+def check_positive(function: str, name: str, value: Any) -> None:
     finite = between(value, 0, float("inf"))
     check(function, finite, f"{name} must be positive and finite", value)
 
 
-def probability(function: str, name: str, value: Any) -> None:
+def check_probability(function: str, name: str, value: Any) -> None:
     holds = logical_and(value >= 0, value <= 1) if isinstance(value, Tensor) else 0 <= value <= 1
     check(function, holds, f"{name} must be from 0 to 1", value)
 
@@ -144,7 +152,7 @@ def between(value: Any, low: float, high: float) -> Any:
     return low < value < high
 
 
-def no_gradient(function: str, name: str, value: Any) -> None:
+def refuse_grad(function: str, name: str, value: Any) -> None:
     """Refuse a parameter whose gradient would silently be missing."""
     if isinstance(value, Tensor) and value.requires_grad and is_grad_enabled():
         raise GradientError(

@@ -13,7 +13,7 @@ from .._core.tensor import Tensor
 from ..primitives.conversions import clip
 from ..primitives.elementwise import abs, exp, log, log1p, logaddexp, maximum, minimum, sqrt, where
 from ._generator import Generator
-from ._parameters import Draw, Options, check, no_gradient, not_negative, prepared
+from ._parameters import Draw, Options, check, check_not_negative, float_draw, refuse_grad
 from ._units import fraction
 
 MILLS = {
@@ -90,11 +90,11 @@ def truncated_normal(
     """
     options = Options(shape, dtype, device, generator)
     parameters = {"lower": lower, "upper": upper, "mean": mean, "std": std}
-    wanted, (lower, upper, mean, std) = prepared("random.truncated_normal", options, **parameters)
+    wanted, (lower, upper, mean, std) = float_draw("random.truncated_normal", options, **parameters)
     check("random.truncated_normal", lower < upper, "lower must be less than upper", lower)
-    no_gradient("random.truncated_normal", "lower", lower)
-    no_gradient("random.truncated_normal", "upper", upper)
-    not_negative("random.truncated_normal", "std", std)
+    refuse_grad("random.truncated_normal", "lower", lower)
+    refuse_grad("random.truncated_normal", "upper", upper)
+    check_not_negative("random.truncated_normal", "std", std)
     draw = wanted.working
     low, high = as_bound(draw, lower), as_bound(draw, upper)
     number = fraction(draw)

@@ -2,11 +2,10 @@
 
 `NUMPY` is the table of functions on NumPy. It is complete, and is the reference that kernels and
 other devices are tested against. `KERNELS` has compiled kernels in its place where arrays are large
-enough for them: see `dispatch`.
+enough for them: see `dispatch`. They are in `op_tables`, which the first op loads.
 """
 
 import functools
-import importlib
 import math
 import sys
 from typing import Any
@@ -17,22 +16,19 @@ from ..._foundation.silence import compute, computing
 from . import blas, dispatch, indexing
 from .blas import blas_threads as blas_threads
 from .dispatch import LEAST
-from .reductions import magnitudes
-from .table import KERNELS as NUMPY
-
-# Modules that enter their functions into the tables.
-SOURCES = (
-    "complex contractions creation elementwise erf expm factorizations fourier gamma indexing "
-    "losses movement normalization reductions solving sorting threefry triangles windows"
-)
-for source in SOURCES.split():
-    importlib.import_module(f".{source}", __name__)
-DISPATCHED = dispatch.over(NUMPY)
-KERNELS = NUMPY | DISPATCHED
-BACKWARD = importlib.import_module(".backward", __name__).BACKWARD
+from .jit.availability import available
+from .table import KERNELS as FUNCTIONS
 
 DEVICE = "cpu"
 Array = np.ndarray
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("BACKWARD", "KERNELS", "NUMPY"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    from . import op_tables
+
+    return globals().setdefault(name, getattr(op_tables, name))
 
 
 def from_numpy(array: np.ndarray) -> np.ndarray:
@@ -69,12 +65,14 @@ def scalar(value: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def kernel_of(op: Any) -> Any:
-    """What computes an op, or None. That elementwise ops have kernels follows from their kind.
+    """The function that computes an op, or None. Elementwise ops all have kernels.
 
-    NumPy says nothing of what is computed; where elements are only moved there is nothing to say.
+    Functions that compute run without NumPy's warnings; those that only move elements give none.
     """
-    function = KERNELS.get(op.name)
-    if function is None or op.kind == "movement" or op.name in DISPATCHED:
+    from . import op_tables
+
+    function = op_tables.KERNELS.get(op.name)
+    if function is None or op.kind == "movement" or op.name in op_tables.DISPATCHED:
         return function
     if op.kind != "elementwise":
         return computing(function)
@@ -150,8 +148,8 @@ def weights(size: int, dtype: np.dtype) -> np.ndarray:
 
 @computing
 def fingerprint(array: np.ndarray) -> tuple[float, float]:
-    """Two numbers by which different arrays are told apart: a sum of the elements, each with a
-    weight of its place, and the sum of their squares."""
+    """Two numbers that differ for different arrays: a sum of the elements weighted by position, and
+    the sum of their squares."""
     flat = array.astype(np.float64).ravel() if array.dtype.itemsize < 4 else array.ravel()
     rows, length = divmod(flat.size, 1024)
     end = flat.size - length
@@ -163,13 +161,13 @@ def fingerprint(array: np.ndarray) -> tuple[float, float]:
 @computing
 def axpy(array: np.ndarray, other: np.ndarray, alpha: float) -> None:
     """array += alpha * other in place, as the op add_scaled computes it."""
-    if array.size < LEAST or not dispatch.computed_into(array, "add_scaled", other, alpha=alpha):
+    if array.size < LEAST or not dispatch.try_compute_into(array, "add_scaled", other, alpha=alpha):
         blas.axpy(array, other, alpha)
 
 
 def compute_into(array: np.ndarray, op: str, other: np.ndarray) -> bool:
     """array = op(array, other) in place, where op is a ufunc or has a kernel."""
-    function = NUMPY.get(op)
+    function = FUNCTIONS.get(op)
     if not isinstance(function, np.ufunc) or array.strides != other.strides:
         return False
     if array.size < LEAST:
@@ -178,16 +176,16 @@ def compute_into(array: np.ndarray, op: str, other: np.ndarray) -> bool:
             return True
         except RuntimeError:
             pass
-    if array.size < LEAST or not dispatch.computed_into(array, op, other):
+    if array.size < LEAST or not dispatch.try_compute_into(array, op, other):
         compute(function, array, other, array)
     return True
 
 
 @computing
 def add_place(array: np.ndarray, x: np.ndarray, *, index: tuple, shape: tuple) -> None:
-    """Add what the op place makes of x, which is zero but for a part."""
+    """array += place(x), of which only a part isn't zero."""
     part = array[(*index, ...)]  # also of one element an array
-    if x.size < LEAST or not dispatch.computed_into(part, "add", x):
+    if x.size < LEAST or not dispatch.try_compute_into(part, "add", x):
         np.add(part, x, part)
 
 
@@ -197,13 +195,15 @@ ADDERS = {"place": add_place}
 
 @computing
 def exponent_bound(array: np.ndarray) -> float:
+    from .reductions import magnitudes
+
     least, most = np.log2(magnitudes(array))
     return float(np.maximum(most, -least))
 
 
 def has_kernels() -> bool:
     """Whether kernels can be compiled here."""
-    return dispatch.available()
+    return available()
 
 
 def empty(shape: tuple, dtype: np.dtype) -> np.ndarray:

@@ -1,10 +1,9 @@
-"""What the BLAS that NumPy brings along has and NumPy hasn't: y += alpha * x, threaded."""
+"""y += alpha * x, threaded, by the BLAS that comes with NumPy, which doesn't offer it itself."""
 
 import ctypes
 import functools
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -14,6 +13,8 @@ LEAST = 4096  # elements; below, NumPy's two passes take less time than the call
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """NumPy's own OpenBLAS, or None where it was built with another BLAS."""
+    from pathlib import Path  # a tenth of what importing adjoint takes, for a first product
+
     root = Path(np.__file__).parent
     places = (root.parent / "numpy.libs", root / ".dylibs")
     for file in (file for place in places for file in sorted(place.glob("*openblas*"))):

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .dispatch import as_array
 from .elementwise import UFUNCS
+from .operands import as_array
 from .table import COMPLEX
 
 Parts = tuple[np.ndarray, np.ndarray]

@@ -5,13 +5,14 @@ The limits are measured: below them NumPy's function is done before a kernel cou
 
 import importlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..._foundation.silence import computing, is_computing, silence, silent_context
-from .jit import available
+from .jit.availability import available
+from .operands import arrays_of, as_array
 from .table import COMPLEX
 
 # Elements of a result. All elementwise ops and rules have the same limit, so that it doesn't matter
@@ -60,8 +61,8 @@ def are_small(inputs: tuple, least: int) -> bool:
 
 
 def mapped(name: str, small: Callable, *dtypes: Any, **attrs: Any) -> Callable:
-    """What computes an op on large arrays of these dtypes: a list of outputs of a list of arrays,
-    and of numbers."""
+    """The function that computes an op on large arrays of these dtypes: it takes a list of arrays,
+    and numbers, and returns a list of outputs."""
     from .fast.elementwise import launcher_of
 
     launcher = launcher_of(name, dtypes, tuple(attrs), attrs.get("dtype"))
@@ -70,7 +71,7 @@ def mapped(name: str, small: Callable, *dtypes: Any, **attrs: Any) -> Callable:
     return launcher.map
 
 
-def computed_into(x: Any, name: str, y: Any, **attrs: Any) -> bool:
+def try_compute_into(x: Any, name: str, y: Any, **attrs: Any) -> bool:
     """x = op(x, y) in place, by a kernel; False where there is none."""
     from .fast.elementwise import launcher_of
 
@@ -136,17 +137,6 @@ def is_large_together(x: Any, y: Any) -> bool:
     return math.prod(long[:rest]) * math.prod(map(max, long[rest:], short)) >= LEAST
 
 
-def arrays_of(inputs: Iterable) -> list[np.ndarray]:
-    """NumPy makes scalars of single numbers; kernels take arrays only."""
-    return [x if type(x) is np.ndarray else as_array(x) for x in inputs]
-
-
-def as_array(x: Any) -> np.ndarray:
-    if not isinstance(x, (np.ndarray, np.generic)):
-        raise TypeError(f"an array is needed, got {type(x).__name__}")
-    return np.asarray(x)
-
-
 def general(name: str, small: Callable) -> Callable:
     usual = computing(small)
 
@@ -155,7 +145,7 @@ def general(name: str, small: Callable) -> Callable:
             return usual(*inputs, **attrs)
         from .fast import elementwise
 
-        return elementwise.large(name, usual, inputs, attrs)
+        return elementwise.compute(name, usual, inputs, attrs)
 
     return call
 
@@ -168,7 +158,7 @@ def from_module(name: str, small: Callable, module: str, least: int) -> Callable
         nonlocal fast
         function = small
         if x.size >= least or not are_small(inputs, least):
-            function = fast = fast or found(module, name, small)
+            function = fast = fast or fast_function(module, name, small)
         if only_moves or is_computing.get():
             return function(x, *inputs, **attrs)
         return silence.run(function, x, *inputs, **attrs)
@@ -192,7 +182,7 @@ def product(large: Callable) -> Callable:
         if x.shape[-1] == 1 == y.shape[-2] and x.ndim > 1:  # nothing is summed
             return times(x, y)
         if fast is None:
-            fast = found("fast.matmul", "matmul", large)
+            fast = fast_function("fast.matmul", "matmul", large)
         return fast(x, y) if is_computing.get() else silence.run(fast, x, y)
 
     return call
@@ -207,13 +197,14 @@ def by_shape(name: str, small: Callable, module: str) -> Callable:
         if math.prod(shape) < LEAST_BITS:
             return small(*inputs, shape=shape)
         if fast is None:
-            fast = found(module, name, small)
+            fast = fast_function(module, name, small)
         return fast(*inputs, shape=shape)
 
     return computing(call)
 
 
-def found(module: str, name: str, small: Callable) -> Callable:
+def fast_function(module: str, name: str, small: Callable) -> Callable:
+    """The function of a module of kernels; the small one where kernels can't be compiled."""
     if not available():
         return small
     return importlib.import_module(f".{module}", __package__).FAST[name]

@@ -7,7 +7,7 @@ import numpy as np
 
 from .blas import axpy
 from .erf import erf
-from .table import KERNELS, floats_only, kernel, refuse_complex, wide
+from .table import KERNELS, kernel, refuse_complex, refuse_non_floats, wide
 
 
 def of_reals(compare: Callable) -> Callable:
@@ -19,6 +19,11 @@ def of_reals(compare: Callable) -> Callable:
         return compare(x, y)
 
     return call
+
+
+def of_fractions(rounded: Callable) -> Callable:
+    """A ufunc that rounds: whole numbers stay as they are."""
+    return lambda x: rounded(x) if x.dtype.kind in "fc" else x
 
 
 UFUNCS = {
@@ -56,6 +61,10 @@ UFUNCS = {
     "atanh": np.arctanh,
     "abs": np.abs,
     "sign": np.sign,
+    "floor": of_fractions(np.floor),
+    "ceil": of_fractions(np.ceil),
+    "trunc": of_fractions(np.trunc),
+    "round": of_fractions(np.rint),
     "maximum": of_reals(np.maximum),
     "minimum": of_reals(np.minimum),
     "equal": np.equal,
@@ -112,7 +121,7 @@ def silu(x):
 
 @kernel
 def gelu(x):
-    floats_only(x)
+    refuse_non_floats(x)
     y = x.astype(wide(x.dtype), copy=False)
     out = erf(y * y.dtype.type(math.sqrt(0.5)))
     out += 1
@@ -123,7 +132,7 @@ def gelu(x):
 
 @kernel
 def gelu_tanh(x):
-    floats_only(x)
+    refuse_non_floats(x)
     y = x.astype(wide(x.dtype), copy=False)
     out = y * y
     out *= 0.044715
@@ -153,26 +162,6 @@ def elu(x, *, alpha):
 def scale(x, n):
     """NaN where n isn't finite."""
     return np.ldexp(x - (n - n), np.clip(n, -9999, 9999).astype(np.int32))
-
-
-@kernel
-def floor(x):
-    return np.floor(x) if x.dtype.kind in "fc" else x
-
-
-@kernel
-def ceil(x):
-    return np.ceil(x) if x.dtype.kind in "fc" else x
-
-
-@kernel
-def trunc(x):
-    return np.trunc(x) if x.dtype.kind in "fc" else x
-
-
-@kernel
-def round_(x):
-    return np.rint(x) if x.dtype.kind in "fc" else x
 
 
 @kernel

@@ -7,7 +7,7 @@ Largest error over all x: 2 ulp in float64, 2.3 ulp in float32.
 
 import numpy as np
 
-from .table import floats_only, kernel, wide
+from .table import kernel, refuse_non_floats, wide
 
 SINGLE_NEAR = (
     1.1283791658483509,
@@ -70,7 +70,7 @@ CHUNK = 8192  # elements that stay in the cache over all steps of a polynomial
 
 @kernel
 def erf(x: np.ndarray) -> np.ndarray:
-    floats_only(x)
+    refuse_non_floats(x)
     flat = np.ascontiguousarray(x, wide(x.dtype)).reshape(-1)
     out = np.empty_like(flat)
     for start in range(0, flat.size, CHUNK):

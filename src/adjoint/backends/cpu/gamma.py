@@ -8,7 +8,7 @@ order of the work, or on how many of them are tried again.
 import numpy as np
 
 from .table import kernel
-from .threefry import CHUNK, LOW, advanced, counter, encrypted, threefry
+from .threefry import CHUNK, LOW, advanced, counter, encrypt, encrypted
 
 
 @kernel
@@ -64,6 +64,6 @@ def fractions(key: np.ndarray, elements: np.ndarray, slot: int) -> np.ndarray:
     """Odd multiples of 2 ** -53 between 0 and 1, from the counters (element, slot)."""
     x0 = (elements & LOW).astype(np.uint32)
     x1 = (elements >> np.uint64(32)).astype(np.uint32) | np.uint32(slot << 16)
-    threefry(key, x0, x1)
+    encrypt(key, x0, x1)
     words = (x0.astype(np.uint64) << np.uint64(32)) | x1
     return ((words >> np.uint64(12)) + 0.5) * 2.0**-52

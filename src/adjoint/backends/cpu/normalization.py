@@ -50,7 +50,7 @@ def centred(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @kernel
 def standardize_gradient(dout, dmean, dvar, out, var, *, axis, eps, center):
-    """What the gradients of standardize's outputs say of its input."""
+    """Gradient of standardize with respect to its input."""
     scale = np.sqrt(var.reshape(-1, 1) + np.array(eps, var.dtype))
     shift = dmean.reshape(-1, 1) * scale
     slope = 2 * dvar.reshape(-1, 1) * np.square(scale)

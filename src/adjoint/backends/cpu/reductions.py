@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .table import floats_only, kernel, refuse_complex, wide
+from .table import kernel, refuse_complex, refuse_non_floats, wide
 
 FEW_LINES = 32  # lines along an axis, up to which each is walked on its own
 
@@ -170,7 +170,7 @@ def recurrence_with_exponents(
 
 @kernel
 def norm(x, *, axis, keepdims):
-    floats_only(x)
+    refuse_non_floats(x)
     terms = x.astype(np.float64, copy=False)
     out = np.sqrt(np.add.reduce(np.square(terms), axis=axis, keepdims=keepdims))
     return within_range(out, x.dtype, lambda: scaled_norm(terms, axis, keepdims))
@@ -200,7 +200,7 @@ def moments(x, *, axis):
 
 @kernel
 def deviation(x, *, axis):
-    floats_only(x)
+    refuse_non_floats(x)
     mean, rest, count = centred(x, axis, np.float64)
     std = norm(rest, axis=axis, keepdims=True) / np.sqrt(count)
     return mean.astype(x.dtype, copy=False), std.astype(x.dtype, copy=False)

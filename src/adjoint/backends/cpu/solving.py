@@ -13,7 +13,7 @@ SINGULAR = "is singular; ad.linalg.pinv gives its pseudo-inverse, ad.linalg.lsts
 
 
 def singular(asked: str, x: np.ndarray) -> ArgumentError | GradientError:
-    """The error of who needs the inverse of a matrix that has none."""
+    """The error for x, of which a matrix is singular; `asked`: what needs its inverse."""
     if asked != "slogdet":
         return refused(asked, np.linalg.inv, SINGULAR, x)
     complaint = "is singular: log |det| is -inf there, and has no gradient; ad.linalg.det has one"

@@ -22,8 +22,8 @@ def refuse_complex(x: np.ndarray) -> None:
         raise TypeError("real numbers are needed")
 
 
-def floats_only(x: np.ndarray) -> None:
-    """Refuse what isn't float, in kernels whose result has x's dtype: integers are cast then."""
+def refuse_non_floats(x: np.ndarray) -> None:
+    """Refuse what isn't float, in functions whose result has x's dtype: integers are to be cast."""
     if x.dtype.kind != "f":
         raise TypeError("real numbers are needed")
 

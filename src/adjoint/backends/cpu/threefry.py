@@ -20,7 +20,7 @@ LOW = np.uint64(0xFFFFFFFF)
 CHUNK = 8192  # counters that are worked on together: they stay in the cache
 
 
-def threefry(key: np.ndarray, x0: np.ndarray, x1: np.ndarray) -> None:
+def encrypt(key: np.ndarray, x0: np.ndarray, x1: np.ndarray) -> None:
     """Encrypt the counters (x0, x1), in place."""
     keys = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
     spare = np.empty_like(x1)
@@ -54,7 +54,7 @@ def encrypted(state: np.ndarray, start: np.uint64, blocks: int) -> np.ndarray:
     """The two words behind each of the counters from `start` on."""
     counters = start + np.arange(blocks, dtype=np.uint64)
     x0, x1 = counters.astype(np.uint32), (counters >> np.uint64(32)).astype(np.uint32)
-    threefry(state[:2], x0, x1)
+    encrypt(state[:2], x0, x1)
     return np.stack((x0, x1), axis=1)
 
 

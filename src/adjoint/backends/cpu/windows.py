@@ -95,7 +95,8 @@ def conv(x, w, bias=None, *, stride, padding, dilation, groups):
 
 @kernel
 def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
-    """What conv's output gradient g says of its input: the columns, added back in place."""
+    """Gradient of conv with respect to its input, given the gradient g of its output: columns are
+    added to the places that they were taken from."""
     dtype, kernel, size = g.dtype, w.shape[2:], g.shape[2:]
     g, w = widened(g), widened(w)
     matrix = filter_matrix(w, groups).swapaxes(-1, -2)
@@ -113,7 +114,7 @@ def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
 
 @kernel
 def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
-    """What conv's output gradient g says of its weight."""
+    """Gradient of conv with respect to its weight, given the gradient g of its output."""
     dtype, x, g = g.dtype, widened(x), widened(g)
     view = window_view(padded(x, padding), g.shape[2:], w_shape[2:], stride, dilation)
     out = np.zeros((groups, w_shape[0] // groups, math.prod(w_shape[1:])), g.dtype)
@@ -225,7 +226,7 @@ def summed_along(x: np.ndarray, axis: int, kernel: int, stride: int) -> np.ndarr
 
 @kernel
 def window_spread(x, *, shape, kernel, stride, padding):
-    """What window_sum's output gradient says of its input, one axis after the other."""
+    """Gradient of window_sum, given the gradient x of its output, one axis after the other."""
     out = widened(x)
     places = zip(shape[2:], kernel, stride, padding, strict=True)
     for axis, (n, k, s, (before, after)) in enumerate(places, 2):

@@ -13,7 +13,7 @@ OPEN: dict[int, WebGPU] = {}
 OPENING = threading.Lock()  # each is opened once, whoever asks
 
 
-def opened(device: str) -> WebGPU:
+def open_device(device: str) -> WebGPU:
     """The backend of a device, "webgpu" or "webgpu:N". The first is also number 0 by that name."""
     with OPENING:
         position, adapter = adapters.chosen(device)

@@ -74,7 +74,7 @@ class Array:
     def memory(self) -> Memory:
         """The buffer; a number gets one now."""
         if self._memory is None:
-            self._memory = self.gpu.uploaded(np.array(self.number, self.dtype))
+            self._memory = self.gpu.upload(np.array(self.number, self.dtype))
         return self._memory
 
     @property

@@ -22,7 +22,7 @@ from .table import KERNELS
 # Modules that enter their functions into KERNELS.
 SOURCES = (
     "convolution creation determinants factorizations gamma indexing joining matmul movement "
-    "reductions running scattering solving sorting threefry triangles windows"
+    "reductions running scattering solving sorting threefry triangles weight_gradients windows"
 )
 
 
@@ -78,7 +78,7 @@ class WebGPU:
 
     def from_numpy(self, array: np.ndarray) -> Array:
         self.gpu.check_dtype(array.dtype)
-        return self.gpu.sent(array)
+        return self.gpu.send(array)
 
     def to_numpy(self, array: Array) -> np.ndarray:
         return observed("read", "wait", self.gpu.read)(array)

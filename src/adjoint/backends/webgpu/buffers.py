@@ -33,14 +33,14 @@ class Memory:
 
     __slots__ = ("buffer", "pool")
 
-    def __init__(self, buffer: Buffer, pool: "Pool") -> None:
+    def __init__(self, buffer: Buffer, pool: "BufferPool") -> None:
         self.buffer, self.pool = buffer, pool
 
     def __del__(self) -> None:
         self.pool.give(self.buffer)
 
 
-class Pool:
+class BufferPool:
     """`create(size)` makes a buffer of wgpu's, `forget(buffer)` frees it. No array can have more
     than `largest` bytes.
 
@@ -94,7 +94,7 @@ class Pool:
         heappush(self.free[buffer.size], buffer.number)
 
     def release(self) -> int:
-        """Give all free buffers back to the system; how many bytes that was."""
+        """Return all free buffers to the system; returns their size in bytes."""
         freed = 0
         for size, numbers in list(self.free.items()):
             while numbers:

@@ -1,4 +1,5 @@
-"""Convolution and its gradients: products of matrices that are never written down.
+"""Convolution and its gradient with respect to the input: products of matrices that are never
+written down.
 
 An invocation keeps a tile of sums in registers, so that what it reads once is used for a whole row
 or column of the tile. The operands don't go through workgroup memory: the invocations of a
@@ -9,66 +10,22 @@ images each, by `wide` channels of the output. Along an axis of stride s, the pl
 conv_input's output that have the same i mod s, a phase of it, meet the same elements of the kernel,
 `step` apart: a phase is a convolution of stride 1. `conv` has one phase.
 
-`conv_weight` is images by gradients. The lanes of a workgroup have the same tile of the weight, and
-share the positions that it is a sum over; workgroups may share them, too, and then leave parts that
-are added up by another launch.
-
-In texts, `$s` and the like stand for the numbers that a line is repeated for. Words are u32, whose
-sums and products wrap around: negative strides need no care, and a place is inside of an image if
-it is less than its size. What is read beyond the end of a tile isn't stored.
+Words are u32, whose sums and products wrap around: negative strides need no care, and a place is
+inside of an image if it is less than its size. What is read beyond the end of a tile isn't stored.
 """
 
 import functools
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from ..spaces import Ints
 from . import elementwise
 from .arrays import WGSL, Array
 from .programs import ROUNDS, Program, check_rounds
 from .table import kernel
+from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
 
-LANES = 64  # of a workgroup
-TALL = 8  # elements of a tile along windows, or along columns of the weight
 RUN = 16  # channels that are read before the next element of the kernel
-WORKGROUPS = 128  # up to which conv_weight splits its sums
-LEAST = 1024  # terms of a sum that is split off
-SUMMED = {"f32": "f32", "f16": "f32", "i32": "i32", "u32": "u32"}
-
-
-def repeated(text: str, **counts: int) -> str:
-    """The text once for each number below a count, which takes the place of `$name`."""
-    for name, count in counts.items():
-        text = "\n".join(text.replace("$" + name, str(number)) for number in range(count))
-    return text
-
-
-def by_axis(text: str, rank: int) -> str:
-    """The text once for each axis `$a`, the last one first."""
-    return "\n".join(text.replace("$a", str(axis)) for axis in reversed(range(rank)))
-
-
-def width(channels: int) -> int:
-    """Of a tile, along output channels."""
-    return 1 if channels == 1 else 4 if channels <= 4 else 8
-
-
-def vectors(wide: int, type: str) -> tuple[int, str]:
-    """How many vectors of which type hold so many numbers."""
-    return (1, type) if wide == 1 else (wide // 4, f"vec4<{type}>")
-
-
-def loaded(name: str, at: str, step: str, wide: int, type: str) -> str:
-    """Vectors `name0`, `name1`: elements of the array `name` that are a step apart."""
-    count, vector = vectors(wide, type)
-    each = wide // count
-    elements = [f"{type}({name}[{at} + {k}u * {step}])" for k in range(wide)]
-    return "\n".join(
-        f"let {name}{v} = {vector}({', '.join(elements[v * each : v * each + each])});"
-        for v in range(count)
-    )
 
 
 class Axis(NamedTuple):
@@ -275,7 +232,7 @@ def conv(x, w, bias=None, *, stride, padding, dilation, groups):
 
 @kernel
 def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
-    """What conv's output gradient g says of its input."""
+    """Gradient of conv with respect to its input, given the gradient g of its output."""
     out = g.gpu.empty(x_shape, g.dtype)
     sizes = zip(x_shape[2:], g.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
     axes = []
@@ -284,177 +241,4 @@ def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
         axes.append(Axis(s, read, -(-n // s), n, k, before, d, s // common, -d // common, 1))
     if out.size:
         multiply(g, w, None, out, groups, w.strides[1::-1], axes)
-    return out
-
-
-WEIGHT_WORDS = """
-    blocks rows groups parts span lines stretch batch channels outs taps
-    x_offset x_image x_channel g_offset g_image g_channel
-"""
-WEIGHT_AXIS_WORDS = " in$a size$a kernel$a before$a dilation$a stride$a x$a g$a"
-# A column of the weight is one element of the kernel in one channel. A tile has columns that follow
-# each other, or the same element in several channels.
-COLUMNS = """
-    let column$u = block * TALL + $uu;
-    let c$u = column$u / p.taps;
-    var tap$u = column$u % p.taps;
-"""
-CHANNELS = """
-    let runs = (p.channels + TALL - 1u) / TALL;
-    let c$u = block % runs * TALL;
-    var tap$u = block / runs;
-"""
-COLUMN_PLACE = """
-    let column = block * TALL + lane / WIDE;
-    let fits = column < p.channels * p.taps;
-"""
-CHANNEL_PLACE = """
-    let c = c0 + lane / WIDE;
-    let column = c * p.taps + block / runs;
-    let fits = c < p.channels;
-"""
-OFFSET = """
-    let offset$u_$a = tap$u % p.kernel$a * p.dilation$a - p.before$a;
-    tap$u /= p.kernel$a;
-    x_start$u += offset$u_$a * p.x$a;
-"""
-LINE_AXIS = """
-    let y$a = left % p.size$a;
-    left /= p.size$a;
-    g_at += y$a * p.g$a;
-    let q$a = y$a * p.stride$a;
-    x_shift += q$a * p.x$a;
-"""
-
-
-@functools.cache
-def images_by_gradients(type: str, to: str, rank: int, columns: int, wide: int) -> Program:
-    """`columns` of a tile have places of their own, with a run of channels each."""
-    run, number = TALL // columns, SUMMED[type]
-    count, vector = vectors(wide, number)
-    inside = " & ".join(f"(q{a} + offset$u_{a} < p.in{a})" for a in range(rank))
-    share = "shares[lane * SHARE + (lane + $nu) % SHARE]"
-    shares = [
-        f"{share.replace('$n', str((u * run + r) * count + v))} = sum{u}_{r}_{v};"
-        for u in range(columns)
-        for r in range(run)
-        for v in range(count)
-    ]
-    of_lane = "shares[k * SHARE + (k + lane / 4u) % SHARE][lane % 4u]"
-    if wide == 1:
-        of_lane = "shares[k * SHARE + (k + lane) % SHARE]"
-    body = f"""
-    var rest = group;
-    let block = rest % p.blocks;
-    rest /= p.blocks;
-    let o0 = rest % p.rows * WIDE;
-    rest /= p.rows;
-    let part = rest % p.groups;
-    let share = rest / p.groups;
-    {repeated(COLUMNS if columns > 1 else CHANNELS, u=columns)}
-    {repeated("var x_start$u = p.x_offset + (part * p.channels + c$u) * p.x_channel;", u=columns)}
-    {repeated(by_axis(OFFSET, rank), u=columns)}
-    {repeated(f"var sum$u_$r_$v = {vector}();", u=columns, r=run, v=count)}
-
-    let end = min((share + 1u) * p.span, p.lines);
-    for (var line = share * p.span + lane; line < end; line += LANES) {{
-        var left = line;
-        var x_shift = 0u;
-        var g_at = p.g_offset + (part * p.outs + o0) * p.g_channel;
-        {by_axis(LINE_AXIS, rank)}
-        let first = left * p.stretch;
-        x_shift += first * p.x_image;
-        g_at += first * p.g_image;
-        {repeated(f"let inside$u = {inside};", u=columns)}
-        {repeated("var at$u = select(p.x_offset, x_start$u + x_shift, inside$u);", u=columns)}
-        let last = min(first + p.stretch, p.batch);
-        for (var image = first; image < last; image++) {{
-            {loaded("g", "g_at", "p.g_channel", wide, number)}
-            {repeated(f"let x$u_$r = {number}(x[at$u + $ru * p.x_channel]);", u=columns, r=run)}
-            {repeated(f"let z$u_$r = select({number}(), x$u_$r, inside$u);", u=columns, r=run)}
-            {repeated("sum$u_$r_$v += z$u_$r * g$v;", u=columns, r=run, v=count)}
-            g_at += p.g_image;
-            {repeated("at$u += p.x_image;", u=columns)}
-        }}
-    }}
-    {" ".join(shares)}
-    workgroupBarrier();
-
-    {COLUMN_PLACE if columns > 1 else CHANNEL_PLACE}
-    let o = o0 + lane % WIDE;
-    if ((lane < TALL * WIDE) & (share < p.parts) & (o < p.outs) & fits) {{
-        var sum = {number}();
-        for (var k = 0u; k < LANES; k++) {{ sum += {of_lane}; }}
-        let row = (share * p.groups + part) * p.outs + o;
-        out[row * p.channels * p.taps + column] = {to}(sum);
-    }}
-    """
-    return Program(
-        f"images_by_gradients {type} {to} {rank} {columns}x{run}x{wide}",
-        {"x": type, "g": type},
-        {"out": to},
-        WEIGHT_WORDS + repeated(WEIGHT_AXIS_WORDS, a=rank),
-        body,
-        declarations=f"""
-            const LANES = {LANES}u;
-            const TALL = {TALL}u;
-            const WIDE = {wide}u;
-            const SHARE = {TALL * count}u;
-            var<workgroup> shares: array<{vector}, {LANES * TALL * count}>;
-        """,
-        workgroup=LANES,
-    )
-
-
-@functools.cache
-def total(type: str, to: str) -> Program:
-    """The sum of parts that follow each other."""
-    body = f"""
-    let i = group * {LANES}u + lane;
-    if (i < p.count) {{
-        var sum = {type}();
-        for (var k = 0u; k < p.parts; k++) {{ sum += x[k * p.count + i]; }}
-        out[i] = {to}(sum);
-    }}
-    """
-    name = f"total {type} {to}"
-    return Program(name, {"x": type}, {"out": to}, "count parts", body, workgroup=LANES)
-
-
-def split(batch: int, positions: int, tiles: int) -> Ints:
-    """Into how many parts the sums over images and positions are split, how many lines each part
-    has, how many lines there are, and of how many images: a line is one position in them."""
-    most = min(batch * positions // LEAST, WORKGROUPS // tiles)
-    most = max(most, 2 * batch * positions // (LANES * ROUNDS))
-    parts = 1 << max(most, 1).bit_length() - 1
-    pieces = -(-batch // max(1, batch * positions // (LANES * parts)))
-    lines = pieces * positions
-    return parts, -(-lines // parts), lines, -(-batch // max(pieces, 1))
-
-
-@kernel
-def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
-    """What conv's output gradient g says of its weight."""
-    out = g.gpu.empty(w_shape, g.dtype)
-    if not out.size:
-        return out
-    batch, outs, channels, taps = len(x), w_shape[0] // groups, w_shape[1], math.prod(w_shape[2:])
-    columns, wide = 1 if channels >= TALL else TALL, width(outs)
-    blocks = taps * -(-channels // TALL) if columns == 1 else -(-taps * channels // TALL)
-    rows = -(-outs // wide)
-    tiles = blocks * rows * groups
-    parts, *lines = split(batch, math.prod(g.shape[2:]), tiles)
-    words = [blocks, rows, groups, parts, *lines, batch, channels, outs, taps]
-    words += [x.offset, *x.strides[:2], g.offset, *g.strides[:2]]
-    for k, (s, (before, _), d) in enumerate(zip(stride, padding, dilation, strict=True), 2):
-        words += (x.shape[k], g.shape[k], w_shape[k], before, d, s, x.strides[k], g.strides[k])
-    type = WGSL[g.dtype]
-    to = type if parts == 1 else SUMMED[type]
-    sums = out
-    if parts > 1:
-        sums = g.gpu.empty((parts, *w_shape), np.dtype("f4") if type == "f16" else g.dtype)
-    program = images_by_gradients(type, to, len(stride), columns, wide)
-    g.gpu.run(program, [x, g, sums], words, tiles * parts)
-    if parts > 1:
-        g.gpu.run(total(to, type), [sums, out], [out.size, parts], -(-out.size // LANES))
     return out

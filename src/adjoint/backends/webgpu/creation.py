@@ -13,26 +13,26 @@ def full(gpu, *, shape, value, dtype):
     return gpu.Array(shape, dtype, None, number=np.array(value, dtype).item())
 
 
-def sent(gpu, array: np.ndarray) -> Array:
+def send(gpu, array: np.ndarray) -> Array:
     gpu.check_dtype(array.dtype)
-    return gpu.sent(array)
+    return gpu.send(array)
 
 
 @kernel
 def move(gpu, x, *, source):
-    return sent(gpu, LOADED[type(x)].to_numpy(x))
+    return send(gpu, LOADED[type(x)].to_numpy(x))
 
 
 @kernel
 def arange(gpu, *, start, stop, step, dtype):
-    return sent(gpu, np.arange(start, stop, step, dtype=dtype))
+    return send(gpu, np.arange(start, stop, step, dtype=dtype))
 
 
 @kernel
 def linspace(gpu, *, start, stop, num, endpoint, dtype):
-    return sent(gpu, np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
+    return send(gpu, np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
 
 
 @kernel
 def eye(gpu, *, rows, columns, k, dtype):
-    return sent(gpu, np.eye(rows, columns, k, dtype))
+    return send(gpu, np.eye(rows, columns, k, dtype))

@@ -21,7 +21,7 @@ from ..._foundation.spans import observed
 from . import adapters
 from .arrays import SIZES, WGSL, check_dtype
 from .arrays import Array as AnyArray
-from .buffers import Buffer, Memory, Pool
+from .buffers import Buffer, BufferPool, Memory
 from .programs import Program
 from .status import SIZE, Status
 from .times import Times
@@ -61,7 +61,7 @@ class Device:
             label="adjoint",
         )
         self.queue = self.handle.queue
-        self.pool = Pool(self.new_buffer, self.forget, min(sizes.values()) // 4 * 4)
+        self.pool = BufferPool(self.new_buffer, self.forget, min(sizes.values()) // 4 * 4)
         self.pipelines: dict[Program, Any] = {}
         self.by_text: dict[str, Any] = {}
         self.layouts: dict[str, tuple[Any, Any]] = {}
@@ -113,7 +113,7 @@ class Device:
         raise DeviceError(f"{self.name}: {what} failed: {error}") from None
 
     def check(self) -> None:
-        """Whether the device can be used at all."""
+        """Raise an error if the device can't be used any more, or in this process."""
         if self.process != os.getpid():
             raise DeviceError(
                 f"{self.name}: a GPU can't be used in a forked process; start that with "
@@ -150,16 +150,16 @@ class Device:
                     other.groups.discard(key)
         buffer.handle.destroy()
 
-    def sent(self, array: np.ndarray) -> AnyArray:
-        """An array of the host's."""
-        return self.Array(array.shape, array.dtype, self.uploaded(array))
+    def send(self, array: np.ndarray) -> AnyArray:
+        """Copy an array of the host's to the device."""
+        return self.Array(array.shape, array.dtype, self.upload(array))
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> AnyArray:
         """A new array; what is in it is left over from others."""
         return self.Array(shape, dtype, self.pool.take(math.prod(shape) * SIZES[dtype]))
 
-    def uploaded(self, array: np.ndarray) -> Memory:
-        """Memory with the elements of an array, one after the other."""
+    def upload(self, array: np.ndarray) -> Memory:
+        """Copy the elements of an array to new memory, one after the other."""
         self.check()
         data = np.ascontiguousarray(array, np.uint32 if array.dtype.kind == "b" else array.dtype)
         if data.nbytes % 4:
@@ -184,15 +184,15 @@ class Device:
         low = array.offset + sum(e for e in ends if e < 0)
         high = array.offset + sum(e for e in ends if e > 0) + 1
         low -= low * stored.itemsize % 4 // stored.itemsize  # copies start at multiples of 4 bytes
-        flat = self.fetched(array.memory.buffer, low * stored.itemsize, high * stored.itemsize)
+        flat = self.fetch(array.memory.buffer, low * stored.itemsize, high * stored.itemsize)
         steps = [s * stored.itemsize for s in array.strides]
         values = np.ndarray(
             array.shape, stored, flat, (array.offset - low) * stored.itemsize, steps
         )
         return np.array(values, array.dtype, order="C")
 
-    def fetched(self, buffer: Buffer, start: int, stop: int) -> memoryview:
-        """Bytes of a buffer, after all that is recorded has been done."""
+    def fetch(self, buffer: Buffer, start: int, stop: int) -> memoryview:
+        """Read bytes of a buffer, after all that is recorded has been done."""
         size = stop - start + (start - stop) % 4
         whole = size + STATUS_BYTES
         with self.lock, undisturbed(), self.explaining("reading"):
@@ -224,7 +224,7 @@ class Device:
     def run(
         self, program: Program, arrays: Sequence[AnyArray], words: Sequence[Any], groups: int
     ) -> None:
-        """Launch a program: its inputs and outputs in order, its words, and how many workgroups."""
+        """Record a launch of a program: its inputs and outputs in order, words, and workgroups."""
         if not groups:
             return
         with self.lock:
@@ -308,13 +308,13 @@ class Device:
     def pipeline(self, program: Program) -> Any:
         found = self.by_text.get(program.text)
         if found is None:
-            found = observed(program.name, "compile", self.compiled)(program)
+            found = observed(program.name, "compile", self.compile)(program)
             self.by_text[program.text] = found
             self.counts["pipelines"] += 1
         self.pipelines[program] = found
         return found
 
-    def compiled(self, program: Program) -> Any:
+    def compile(self, program: Program) -> Any:
         try:
             module = self.handle.create_shader_module(code=program.text, label=program.name)
             return self.handle.create_compute_pipeline(

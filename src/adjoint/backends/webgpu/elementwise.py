@@ -32,7 +32,7 @@ from .maps import Launcher
 
 @functools.cache
 def launcher(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any) -> Launcher:
-    """What computes an op on arrays of these dtypes."""
+    """The launcher of an op's kernel for arrays of these dtypes."""
     try:
         return Launcher(kernel_of(name, dtypes, attributes, dtype))
     except Unsupported:
@@ -49,8 +49,7 @@ def launcher(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any) 
 
 
 def divided(x: Value, y: Value) -> tuple[Value, Value]:
-    """The largest whole number of times that y goes into x, and what is left, which has the sign
-    of y."""
+    """x divided by y, rounded down, and the remainder, which has the sign of y."""
     rest = fmod(x, y)
     whole = (x - rest) / y
     below = not_equal(rest, 0) & ((rest < 0) ^ (y < 0))
@@ -148,20 +147,20 @@ def function(name: str, plain: int) -> Callable:
         found = known.get(dtype)
         if found is None:
             found = known[dtype] = launcher(name, (dtype,), (), None)
-        return found.launched((x,), None, (), None)[0]
+        return found.run((x,), None, (), None)[0]
 
     def binary(x: Array, y: Array) -> Array:
         key = x.dtype, y.dtype
         found = known.get(key)
         if found is None:
             found = known[key] = launcher(name, key, (), None)
-        return found.launched((x, y), None, (), None)[0]
+        return found.run((x, y), None, (), None)[0]
 
     def general(*inputs: Array | None, **attrs: Any) -> Array:
         dtypes = tuple([None if x is None else x.dtype for x in inputs])
         found = launcher(name, dtypes, tuple(attrs), attrs.get("dtype"))
         numbers = [v for k, v in attrs.items() if k != "dtype"]
-        return found.launched([x for x in inputs if x is not None], None, numbers, None)[0]
+        return found.run([x for x in inputs if x is not None], None, numbers, None)[0]
 
     return (general, unary, binary)[plain] if plain < 3 else general
 

@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 
-from ..._foundation.errors import AdjointError, GradientError
+from ..._foundation.errors import AdjointError
 from . import elimination, host
 from .arrays import Array, Ints, broadcast_shape
 from .maps import contiguous_copy
 from .programs import Program
-from .solving import copied_unless, over
+from .solving import copied_unless, no_gradient, over
 from .stacks import LARGEST, layout, place, stacked, steps, turned
 from .status import WORD, refusal
 from .table import KERNELS, kernel
@@ -105,10 +105,6 @@ var<workgroup> scale_size: atomic<u32>;
 )
 
 
-def ambiguous(asked: str, index: int, word: int) -> AdjointError:
-    return GradientError(asked)
-
-
 @kernel
 def gauge(x: Array, free: Array, scale: Array, *, asked: str) -> Array:
     if max(*free.shape[-2:], *scale.shape[-2:]) > LARGEST:
@@ -119,6 +115,6 @@ def gauge(x: Array, free: Array, scale: Array, *, asked: str) -> Array:
     limit = float(np.sqrt(np.finfo(x.dtype).eps))
     words = [len(free), limit, *free.shape[1:], *scale.shape[1:], *layout(free, scale)]
     x.gpu.run(GAUGE, [free, scale, found], words, len(free))
-    first = x.gpu.status.report(found, ambiguous, asked)
+    first = x.gpu.status.report(found, no_gradient, asked)
     row = contiguous_copy(x).view((1, 1, x.size), (x.size, x.size, 1))
     return copied_unless(first, row, x.shape)

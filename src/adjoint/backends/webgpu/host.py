@@ -28,17 +28,17 @@ def function(name: str) -> Any:
             raise TypeError("arrays of different devices")
         first = next(x for x in inputs if isinstance(x, Array))
         gpu = first.gpu
-        permitted(name, first.device)
+        check_permitted(name, first.device)
         given = [gpu.read(x) if isinstance(x, Array) else x for x in inputs]
         results = compute(*given, **attrs)
         if not isinstance(results, tuple):
-            return sent(gpu, name, results)
-        return tuple([sent(gpu, name, result) for result in results])
+            return send(gpu, name, results)
+        return tuple([send(gpu, name, result) for result in results])
 
     return call
 
 
-def permitted(name: str, device: str) -> None:
+def check_permitted(name: str, device: str) -> None:
     what = f"{name} isn't computed on {device} but on the CPU, to which its inputs are copied"
     if config.host_ops == "error":
         raise DeviceError(f"{what}; ad.config.host_ops is 'error', 'allow' lets it")
@@ -46,8 +46,8 @@ def permitted(name: str, device: str) -> None:
         warn(what, RuntimeWarning)
 
 
-def sent(gpu: Any, name: str, result: np.ndarray) -> Array:
-    """A result in the memory of the device: indices in the dtype that it has for them."""
+def send(gpu: Any, name: str, result: np.ndarray) -> Array:
+    """Send a result to the device: indices in the dtype that it has for them."""
     result = np.asarray(result)
     if result.dtype == np.int64:
         result = result.astype(widest(gpu.name, "i"))
@@ -56,4 +56,4 @@ def sent(gpu: Any, name: str, result: np.ndarray) -> Array:
             f"{name} gives {result.dtype}, which {gpu.name} doesn't have; move its input to the "
             "CPU first: x.to('cpu')"
         )
-    return gpu.sent(result)
+    return gpu.send(result)

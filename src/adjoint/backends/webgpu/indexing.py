@@ -105,7 +105,6 @@ def selected(shape: Ints, strides: Ints, start: int, spec: tuple, indices: Any) 
 
 @kernel
 def index(x: Array, *indices: Array, spec: tuple) -> Array:
-    x = x
     at = selected(x.shape, x.strides, x.offset, spec, indices)
     if not indices:
         return x.view(tuple(at.sizes), tuple(at.steps), at.start)
@@ -125,7 +124,6 @@ def take_along_axis(x: Array, index: Array, *, axis: int) -> Array:
 
 def taken(x: Array, index: Array, axis: int, length: int) -> Array:
     """x's elements at an index along an axis; `length` is 0 if all are known to be in range."""
-    x, index = x, index
     if index.size and not x.shape[axis]:
         raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
     steps = [*x.strides[:axis], 0, *x.strides[axis + 1 :]]
@@ -186,7 +184,6 @@ def places(
     out = indices[0].gpu.empty(block, UINT32)
     status = out.gpu.status.for_indices()
     for k, (given, length, stride) in enumerate(zip(indices, lengths, strides, strict=True)):
-        given = given
         axes = merged(block, [steps_in(given, block)])
         program = placing(WGSL[given.dtype], len(axes.sizes) or 1)
         words = [out.size, given.offset, length, stride, k > 0, *axis_words(axes)]
@@ -234,7 +231,6 @@ def assign(x: Array, v: Array, *indices: Array, spec: tuple) -> Array:
         count = 1 + sum((n - 1) * stride // unit for n, stride in ends)
         owners = filled(x, (count,), UINT32)
         x.gpu.run(OWNERS, [keys, owners], [keys.size], groups_for(keys.size))
-        v = v
         steps = at.along(at.steps, None), steps_in(v, at.shape)
         axes = merged(at.shape, (*steps, at.along(None, contiguous(at.block))))
         words = [size, at.start, v.offset, unit, *axis_words(axes)]

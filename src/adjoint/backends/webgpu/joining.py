@@ -59,7 +59,7 @@ def concat(*xs: Array, axis: int) -> Array:
     return out
 
 
-class Span(NamedTuple):
+class AxisSpan(NamedTuple):
     """Where an array lies along one axis of a larger one: at `count` places from `start` on."""
 
     length: int
@@ -75,15 +75,13 @@ class Span(NamedTuple):
 
 @kernel
 def pad(x: Array, *, pad_width: Sequence[tuple[int, int]], value: Any) -> Array:
-    x = x
     sides = zip(x.shape, x.strides, pad_width, strict=True)
-    spans = [Span(before + n + after, before, 1, n, s) for n, s, (before, after) in sides]
+    spans = [AxisSpan(before + n + after, before, 1, n, s) for n, s, (before, after) in sides]
     return put(x, x.offset, spans, value)
 
 
 @kernel
 def place(x: Array, *, index: tuple, shape: Ints) -> Array:
-    x = x
     own = iter(zip(x.shape, x.strides, strict=True))
     start, spans = x.offset, []
     for entry in index:
@@ -97,14 +95,14 @@ def place(x: Array, *, index: tuple, shape: Ints) -> Array:
             if step < 0:  # from the other end
                 start += (count - 1) * stride
                 first, step, stride = first + (count - 1) * step, -step, -stride
-            spans.append(Span(length, first, step, count, stride))
+            spans.append(AxisSpan(length, first, step, count, stride))
         else:
-            spans.append(Span(length, entry % length, 1, 1, 0))
-    spans += [Span(n, 0, 1, n, stride) for n, stride in own]
+            spans.append(AxisSpan(length, entry % length, 1, 1, 0))
+    spans += [AxisSpan(n, 0, 1, n, stride) for n, stride in own]
     return put(x, start, spans, 0)
 
 
-def put(x: Array, start: int, spans: list[Span], value: Any) -> Array:
+def put(x: Array, start: int, spans: list[AxisSpan], value: Any) -> Array:
     """x, which begins at `start`, along the axes of a larger array with one value elsewhere."""
     out = x.gpu.empty(tuple([span.length for span in spans]), x.dtype)
     spans = joined(spans)
@@ -115,19 +113,19 @@ def put(x: Array, start: int, spans: list[Span], value: Any) -> Array:
     return out
 
 
-def joined(spans: list[Span]) -> list[Span]:
+def joined(spans: list[AxisSpan]) -> list[AxisSpan]:
     """Fewer axes: neighbours made one where the second is covered wholly, and without a gap."""
-    out: list[Span] = []
+    out: list[AxisSpan] = []
     for span in spans:
         last = out[-1] if out else None
         n = span.length
         if n == 1 == span.count and last:
             continue
         if last and span.whole and last.step == 1 and last.stride == span.stride * n:
-            out[-1] = Span(last.length * n, last.start * n, 1, last.count * n, span.stride)
+            out[-1] = AxisSpan(last.length * n, last.start * n, 1, last.count * n, span.stride)
         else:
             out.append(span)
-    return out or [Span(1, 0, 1, 1, 0)]
+    return out or [AxisSpan(1, 0, 1, 1, 0)]
 
 
 def word(value: Any, dtype: np.dtype) -> int:
@@ -138,7 +136,7 @@ def word(value: Any, dtype: np.dtype) -> int:
 
 @functools.cache
 def placing(type: str, rank: int) -> Program:
-    """An axis has the words of a `Span`."""
+    """An axis has the words of an `AxisSpan`."""
     step = """
         let steps = (c - p.start{k}) / p.step{k};
         inside = inside && steps < p.count{k} && c - p.start{k} == steps * p.step{k};

@@ -1,6 +1,6 @@
-"""Kernels of the kernel language on arrays of any layout: how a launch walks over them.
+"""Kernels of the kernel language on arrays of any layout, lowered to launches, and run.
 
-A launcher has one kernel. For arrays of a certain shape and strides it makes a plan once: which
+A launcher has one kernel. For arrays of a certain shape and strides it makes a launch once: which
 program runs, the words that don't change, and the outputs. Arrays of one known number are no arrays
 to a kernel, but numbers.
 """
@@ -35,11 +35,13 @@ from .programs import ROUNDS, Program
 WIDTH = 64  # invocations of a workgroup
 WIDE = 256  # the same where a workgroup takes a long row
 MOST_GROUPS = 4096  # of elementwise kernels: each invocation takes several elements beyond that
-MOST_PLANS = 4096
+MOST_LAUNCHES = 4096
 SHORT = 32  # elements of a row, below which one invocation takes it
 
 
-class Plan(NamedTuple):
+class ProgramLaunch(NamedTuple):
+    """A program for arrays of certain shapes and strides; arrays and numbers are missing."""
+
     program: Program
     words: list[int]
     constants: tuple[float, ...]
@@ -48,14 +50,14 @@ class Plan(NamedTuple):
 
 
 class Launcher:
-    """What runs a kernel."""
+    """Runs a kernel: keeps launches for shapes that it has met."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.used = sorted(kernel.sources)
         self.numbers = sorted(kernel.scalars)
         self.dtypes = [out.type.dtype for out in kernel.outputs]
-        self.plans: dict[tuple, Plan] = {}
+        self.launches: dict[tuple, ProgramLaunch] = {}
         self.variants: dict[tuple[int, ...], tuple[Launcher, int]] = {}
 
     def map(
@@ -65,9 +67,9 @@ class Launcher:
         outputs: Sequence[Array] | None = None,
     ) -> list[Array]:
         """The outputs of a kernel without reductions, for the elements of arrays that broadcast."""
-        return self.launched(arrays, None, numbers, outputs)
+        return self.run(arrays, None, numbers, outputs)
 
-    def launched(
+    def run(
         self,
         arrays: Sequence[Array],
         axis: Ints | None,
@@ -77,7 +79,7 @@ class Launcher:
         known = tuple([k for k in self.used if arrays[k].number is not None])
         if known:
             if outputs is None:
-                return self.with_numbers(known, arrays, axis, numbers)
+                return self.run_with_numbers(known, arrays, axis, numbers)
             arrays = [in_memory(x) for x in arrays]
         first = arrays[0]
         gpu, kind = first.gpu, type(first)
@@ -89,33 +91,33 @@ class Launcher:
             shared = self.shared(arrays, outputs)
             key += (shared, *[out.strides for out in outputs])
         identity = tuple(key)
-        plan = self.plans.get(identity)
-        if plan is None:
-            plan = self.planned(arrays, axis, shared, outputs)
-            if len(self.plans) >= MOST_PLANS:
-                self.plans.clear()
-            self.plans[identity] = plan
-        made = (
+        launch = self.launches.get(identity)
+        if launch is None:
+            launch = self.lower(arrays, axis, shared, outputs)
+            if len(self.launches) >= MOST_LAUNCHES:
+                self.launches.clear()
+            self.launches[identity] = launch
+        results = (
             [
                 kind(shape, dtype, gpu.pool.take(math.prod(shape) * SIZES[dtype]), strides)
-                for shape, dtype, strides in plan.outputs
+                for shape, dtype, strides in launch.outputs
             ]
             if outputs is None
             else list(outputs)
         )
         taken = [arrays[k] for k in self.used]
-        words = [*plan.words, *[x.offset for x in taken], *[x.offset for x in made]]
+        words = [*launch.words, *[x.offset for x in taken], *[x.offset for x in results]]
         scalars = self.kernel.scalars
         words += [number_word(numbers[k], scalars[k]) for k in self.numbers]
-        words += plan.constants
+        words += launch.constants
         inside = [k for k, _ in shared]
         gpu.run(
-            plan.program,
-            [*[arrays[k] for k in self.used if k not in inside], *made],
+            launch.program,
+            [*[arrays[k] for k in self.used if k not in inside], *results],
             words,
-            plan.groups,
+            launch.groups,
         )
-        return made
+        return results
 
     def shared(
         self, arrays: Sequence[Array], outputs: Sequence[Array]
@@ -128,10 +130,10 @@ class Launcher:
             if arrays[k].memory is out.memory
         )
 
-    def with_numbers(
+    def run_with_numbers(
         self, known: tuple[int, ...], arrays: Sequence[Array], axis: Ints | None, numbers: Any
     ) -> list[Array]:
-        """The same with numbers in the place of arrays that have one number only."""
+        """Run the kernel with numbers in the place of arrays that have one number only."""
         found = self.variants.get(known)
         if found is None:
             start = max(self.numbers, default=-1) + 1
@@ -148,50 +150,52 @@ class Launcher:
         rest = [x for k, x in enumerate(arrays) if k not in known]
         if axis is not None or not rest or not is_covered([arrays[k] for k in known], rest):
             solid = [in_memory(x) for x in arrays]
-            return self.launched(solid, axis, numbers, None)
+            return self.run(solid, axis, numbers, None)
         given = [*numbers[:start], *[0] * (start - len(numbers))]
         given += [arrays[k].number for k in known]
-        return launcher.launched(rest, axis, given, None)
+        return launcher.run(rest, axis, given, None)
 
-    def planned(
+    def lower(
         self, arrays: Sequence[Array], axis: Ints | None, shared: tuple, outputs: Any
-    ) -> Plan:
-        own = None if outputs is None else [out.strides for out in outputs]
+    ) -> ProgramLaunch:
+        strides = None if outputs is None else [out.strides for out in outputs]
         if self.kernel.reduces:
-            return self.reduced(arrays, axis or (), shared, own)
-        return self.mapped(arrays, shared, own)
+            return self.lower_reduction(arrays, axis or (), shared, strides)
+        return self.lower_map(arrays, shared, strides)
 
-    def mapped(self, arrays: Sequence[Array], shared: tuple, given: list[Ints] | None) -> Plan:
+    def lower_map(
+        self, arrays: Sequence[Array], shared: tuple, strides: list[Ints] | None
+    ) -> ProgramLaunch:
         shape = broadcast_shape([x.shape for x in arrays])
         steps = [steps_in(x, shape) for x in arrays]
         order = axis_order(shape, steps)
-        strides = given or [laid_out(shape, order)] * len(self.dtypes)
-        own = [*(steps[k] for k in self.used), *strides]
-        axes = merged([shape[k] for k in order], [[s[k] for k in order] for s in own])
+        strides = strides or [laid_out(shape, order)] * len(self.dtypes)
+        steps = [*(steps[k] for k in self.used), *strides]
+        axes = merged([shape[k] for k in order], [[s[k] for k in order] for s in steps])
         size = math.prod(shape)
         flat = len(axes.sizes) < 2 and all(not s or s[0] == 1 for s in axes.steps)
         groups = min(-(-size // WIDTH), MOST_GROUPS)
         words = [size, groups * WIDTH]
         if not flat:
             words += axes.sizes
-            words += [s for steps in axes.steps for s in steps]
+            words += [s for array in axes.steps for s in array]
         layout = Layout(outer=len(axes.sizes), flat=flat, shared=shared)
         if flat:
             layout = Layout(flat=True, shared=shared)
         program, constants = program_of(self.kernel, layout, WIDTH)
         outputs = [(shape, dtype, own) for dtype, own in zip(self.dtypes, strides, strict=True)]
-        return Plan(program, words, constants, groups, outputs)
+        return ProgramLaunch(program, words, constants, groups, outputs)
 
-    def reduced(
-        self, arrays: Sequence[Array], axis: Ints, shared: tuple, given: list[Ints] | None
-    ) -> Plan:
+    def lower_reduction(
+        self, arrays: Sequence[Array], axis: Ints, shared: tuple, strides: list[Ints] | None
+    ) -> ProgramLaunch:
         taken = [arrays[k] for k in self.used]
         varies = [self.kernel.sources[k].varies for k in self.used]
         shape = broadcast_shape([x.shape for x, full in zip(taken, varies, strict=True) if full])
         small = tuple([1 if k in axis else n for k, n in enumerate(shape)])
         own = [out.varies for out in self.kernel.outputs]
         shapes = [shape if full else small for full in own]
-        strides = given or [contiguous(one) for one in shapes]
+        strides = strides or [contiguous(one) for one in shapes]
         steps = [
             *(steps_in(x, shape if full else small) for x, full in zip(taken, varies, strict=True)),
             *strides,
@@ -218,7 +222,7 @@ class Launcher:
         program, constants = program_of(self.kernel, layout, width)
         groups = rows if whole else -(-rows // width)
         outputs = list(zip(shapes, self.dtypes, strides, strict=True))
-        return Plan(program, words, constants, groups, outputs)
+        return ProgramLaunch(program, words, constants, groups, outputs)
 
 
 @functools.cache

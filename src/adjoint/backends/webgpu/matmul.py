@@ -1,4 +1,4 @@
-"""Matrix products: which program does one, with which words."""
+"""Matrix products: which program computes one, and with which words."""
 
 import functools
 import math
@@ -26,14 +26,17 @@ GROUPS, LEAST_INNER = 128, 128  # see Way.wanted, Way.least
 BLOCKS, LEAST_INNER_OF_BLOCKS = 128, 256
 
 
-class Plan(NamedTuple):
-    """How a product is computed. `units`: how many elements an offset of x, of y counts."""
+class SegmentLaunches(NamedTuple):
+    """The launches of a product, one for each segment of the inner axis; arrays are missing.
+
+    `units`: how many elements an offset of x, of y counts.
+    """
 
     program: Program
     shape: Ints
     swapped: bool
     units: tuple[int, int]
-    lows: range  # where segments start; each is a launch
+    lows: range  # where segments start
     words: Ints  # but for the offsets, and those that differ between launches
     groups: int
     parts: int
@@ -65,15 +68,15 @@ class Operand(NamedTuple):
     def layout(self) -> str:
         """A name of `tiles`: vectors of 4 need lengths and strides that are multiples of 4."""
         others = self.batch_strides if self.aligned else (1,)
-        if self.inner_stride == 1 and self.inner % 4 == 0 and fours(self.outer_stride, *others):
+        if self.inner_stride == 1 and are_multiples_of_4(self.inner, self.outer_stride, *others):
             return "inner4"
-        if self.outer_stride == 1 and self.outer % 4 == 0 and fours(self.inner_stride, *others):
+        if self.outer_stride == 1 and are_multiples_of_4(self.outer, self.inner_stride, *others):
             return "outer4"
         return "inner1" if abs(self.inner_stride) < abs(self.outer_stride) else "outer1"
 
 
-def fours(*strides: int) -> bool:
-    return not any(stride % 4 for stride in strides)
+def are_multiples_of_4(*numbers: int) -> bool:
+    return not any(number % 4 for number in numbers)
 
 
 @functools.cache
@@ -87,20 +90,20 @@ def matmul(x: Array, y: Array) -> Array:
     kind, software = KINDS[x.dtype], is_software(gpu)
     x_layout = x.shape, x.strides, x.offset % 4 == 0
     y_layout = y.shape, y.strides, y.offset % 4 == 0
-    plan = planned(kind, software, x_layout, y_layout)
-    if plan is None:
+    launches = lower(kind, software, x_layout, y_layout)
+    if launches is None:
         return matmul(*without_broadcasting(x, y))
-    if plan.swapped:
+    if launches.swapped:
         x, y = y, x
-    out = parts = gpu.empty(plan.shape, x.dtype)
-    if plan.parts > 1:
-        parts = gpu.empty((plan.parts, *plan.shape), DTYPES[SUMMED[kind]])
-    offsets = x.offset // plan.units[0], y.offset // plan.units[1]
-    for low in plan.lows:
-        words = (*offsets, low, low == 0, *plan.words)
-        gpu.run(plan.program, [x, y, parts], words, plan.groups)
-    if plan.parts > 1:
-        gpu.run(total(kind), [parts, out], [out.size, plan.parts], -(-out.size // LANES))
+    out = parts = gpu.empty(launches.shape, x.dtype)
+    if launches.parts > 1:
+        parts = gpu.empty((launches.parts, *launches.shape), DTYPES[SUMMED[kind]])
+    offsets = x.offset // launches.units[0], y.offset // launches.units[1]
+    for low in launches.lows:
+        words = (*offsets, low, low == 0, *launches.words)
+        gpu.run(launches.program, [x, y, parts], words, launches.groups)
+    if launches.parts > 1:
+        gpu.run(total(kind), [parts, out], [out.size, launches.parts], -(-out.size // LANES))
     return out
 
 
@@ -125,8 +128,8 @@ def without_broadcasting(x: Array, y: Array) -> list[Array]:
 
 
 @functools.lru_cache(4096)
-def planned(kind: str, software: bool, x_layout: tuple, y_layout: tuple) -> Plan | None:
-    """The plan of a product; None where it has more batch axes than the programs."""
+def lower(kind: str, software: bool, x_layout: tuple, y_layout: tuple) -> SegmentLaunches | None:
+    """The launches of a product; None where it has more batch axes than the programs."""
     (x_shape, x_strides, x_aligned), (y_shape, y_strides, y_aligned) = x_layout, y_layout
     row, column = len(x_shape) == 1, len(y_shape) == 1
     if row:
@@ -147,7 +150,7 @@ def planned(kind: str, software: bool, x_layout: tuple, y_layout: tuple) -> Plan
     swapped = columns == 1 < rows
     if swapped:
         x, y = y, x
-    return plan_of(kind, software, shape, swapped, x, y, lengths)
+    return launches_of(kind, software, shape, swapped, x, y, lengths)
 
 
 def operand(outer: int, inner: int, strides: Ints, batch: Ints, aligned: bool) -> Operand:
@@ -178,10 +181,10 @@ def batch_axes(
     return batch, axes
 
 
-def plan_of(
+def launches_of(
     kind: str, software: bool, shape: Ints, swapped: bool, x: Operand, y: Operand, lengths: Ints
-) -> Plan:
-    """The plan for operands whose batch axes have these lengths."""
+) -> SegmentLaunches:
+    """The launches for operands whose batch axes have these lengths."""
     batches = math.prod(lengths)
     way = way_of(software, x, y, batches)
     down, across = tiled(x.outer, way.height), tiled(y.outer, way.width)
@@ -201,7 +204,7 @@ def plan_of(
         *(stride // y_unit for stride in y.batch_strides),
         *(*lengths[:-1], batches, across, down, band, parts, chunk, segment, way.lanes),
     )
-    return Plan(
+    return SegmentLaunches(
         way.program(kind, sums, x_layout, y_layout),
         shape,
         swapped,

@@ -10,7 +10,7 @@ import numpy as np
 from ..._foundation.errors import IndexingError
 from ...kernels.language import BOOL, F16, F32, TYPES, Kernel, Type, convert, element, reduce
 from ...kernels.rows import ROWS
-from ..spaces import Ints
+from ..spaces import Ints, positive
 from .arrays import Array
 from .rows import RowLauncher
 from .table import KERNELS, kernel
@@ -29,11 +29,6 @@ def reduction(how: str, type: Type, truth: bool = False) -> RowLauncher:
     return RowLauncher(Kernel((convert(reduce(how, x), BOOL if truth else type),)))
 
 
-def positive(axis: Any, rank: int) -> Ints:
-    axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    return tuple(sorted(k % rank for k in axes))
-
-
 def without_axes(x: Array, axis: Ints, keepdims: bool) -> Array:
     """Leave out axes of length 1, unless keepdims is set."""
     if keepdims:
@@ -42,7 +37,7 @@ def without_axes(x: Array, axis: Ints, keepdims: bool) -> Array:
     return x.view(tuple(x.shape[k] for k in kept), tuple(x.strides[k] for k in kept))
 
 
-def entered(name: str, launcher: Callable[[np.dtype], RowLauncher], of_nothing: bool) -> None:
+def enter(name: str, launcher: Callable[[np.dtype], RowLauncher], of_nothing: bool) -> None:
     """Enter a reduction; `of_nothing`: whether it has a result where there are no elements."""
 
     def call(x: Array, *, axis: Any, keepdims: bool) -> Array:
@@ -63,21 +58,16 @@ def total(how: str) -> Callable[[np.dtype], RowLauncher]:
     return launcher
 
 
-entered("sum", total("sum"), True)
-entered("prod", total("prod"), True)
-entered("max", lambda dtype: reduction("max", TYPES[dtype]), False)
-entered("min", lambda dtype: reduction("min", TYPES[dtype]), False)
-entered("any", lambda dtype: reduction("max", TYPES[dtype], truth=True), True)
-entered("all", lambda dtype: reduction("min", TYPES[dtype], truth=True), True)
-entered("argmax", lambda dtype: rows("argmax", dtype), False)
-entered("argmin", lambda dtype: rows("argmin", dtype), False)
-entered("norm", lambda dtype: rows("scaled_norm", dtype), True)
-
-
-@kernel
-def logsumexp(x, *, axis, keepdims):
-    axes = positive(axis, x.ndim)
-    return without_axes(rows("logsumexp", x.dtype).reduce([x], axes)[0], axes, keepdims)
+enter("sum", total("sum"), True)
+enter("prod", total("prod"), True)
+enter("max", lambda dtype: reduction("max", TYPES[dtype]), False)
+enter("min", lambda dtype: reduction("min", TYPES[dtype]), False)
+enter("any", lambda dtype: reduction("max", TYPES[dtype], truth=True), True)
+enter("all", lambda dtype: reduction("min", TYPES[dtype], truth=True), True)
+enter("argmax", lambda dtype: rows("argmax", dtype), False)
+enter("argmin", lambda dtype: rows("argmin", dtype), False)
+enter("norm", lambda dtype: rows("scaled_norm", dtype), True)
+enter("logsumexp", lambda dtype: rows("logsumexp", dtype), True)
 
 
 @kernel
@@ -140,6 +130,6 @@ def not_a_class(classes: int, target: int, found: int) -> IndexingError:
 
 
 def cross_entropy_gradient(g: Array, x: Array, target: Array, axis: int) -> Array:
-    """What the rule of cross_entropy says of x, in one launch."""
+    """Gradient of cross_entropy with respect to x, in one launch."""
     run = rows("cross_entropy_gradient", x.dtype, target.dtype)
     return run.reduce([g, x, target], positive(axis, x.ndim))[0]

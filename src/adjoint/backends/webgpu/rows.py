@@ -34,7 +34,7 @@ VERY_LONG = 1 << 20  # the same if they are many: some drivers end loops after 6
 
 
 class RowLauncher(Launcher):
-    """What runs a kernel with reductions."""
+    """Runs a kernel with reductions."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
@@ -50,12 +50,12 @@ class RowLauncher(Launcher):
         length = math.prod([shape[k] for k in axis])
         size = math.prod(shape)
         if length < LONG or not size or (size > FEW * length and length < VERY_LONG):
-            return self.launched(arrays, axis, numbers, None)
+            return self.run(arrays, axis, numbers, None)
         self.stages = self.stages or Stages(self.kernel)
         return self.stages.run(arrays, axis, numbers, shape)
 
 
-class Step:
+class Stage:
     """A value by itself, as a kernel of some of the arrays that are known when it is computed."""
 
     def __init__(self, value: Value) -> None:
@@ -65,7 +65,7 @@ class Step:
         self.launcher = Launcher(Kernel(substituted([value], compact)))
 
     def run(self, known: Sequence[Any], axis: Ints | None, numbers: Any, outputs: Any) -> Array:
-        return self.launcher.launched([known[k] for k in self.given], axis, numbers, outputs)[0]
+        return self.launcher.run([known[k] for k in self.given], axis, numbers, outputs)[0]
 
 
 class Stages:
@@ -80,7 +80,7 @@ class Stages:
         self.numbers = max(kernel.scalars, default=-1) + 1
         self.arrays = max(kernel.sources) + 1
         known: dict[Value, Value] = {}
-        self.reductions: list[tuple[Step, Launcher]] = []
+        self.reductions: list[tuple[Stage, Launcher]] = []
         for v in kernel.values:
             if v.op == "count":
                 known[v] = convert(scalar(self.numbers, I32), v.type)
@@ -89,12 +89,12 @@ class Stages:
             elif v.op == "reduce":
                 part = reduce(v.detail, substituted(v.args, known)[0], v.type)
                 whole = Launcher(Kernel((reduce(v.detail, element(0, v.type)),)))
-                self.reductions.append((Step(part), whole))
+                self.reductions.append((Stage(part), whole))
                 known[v] = row(self.arrays + len(self.reductions), v.type)
         counts = [v for v in known if v.op == "position"]
         known |= {v: convert(element(self.arrays, I32), v.type) for v in counts}
         self.counts = bool(counts)
-        self.outputs = [Step(as_elements(out)) for out in substituted(kernel.outputs, known)]
+        self.outputs = [Stage(as_elements(out)) for out in substituted(kernel.outputs, known)]
 
     def run(
         self, arrays: Sequence[Array], axis: Ints, numbers: Sequence[Any], shape: Ints
@@ -113,7 +113,7 @@ class Stages:
         for part, whole in self.reductions:
             known.append(self.reduced(part, whole, known, given, rows, length))
         if self.counts:
-            known[self.arrays] = some.gpu.sent(np.arange(length, dtype=np.int32)[None])
+            known[self.arrays] = some.gpu.send(np.arange(length, dtype=np.int32)[None])
         results = []
         for step, out in zip(self.outputs, self.kernel.outputs, strict=True):
             if out.op == "constant":
@@ -124,7 +124,7 @@ class Stages:
         return results
 
     def reduced(
-        self, part: Step, whole: Launcher, known: list, numbers: list, rows: int, length: int
+        self, part: Stage, whole: Launcher, known: list, numbers: list, rows: int, length: int
     ) -> Array:
         """One number for each row: first of its parts, all of one length but the last."""
         some = known[part.given[0]]
@@ -137,10 +137,10 @@ class Stages:
                 starts = np.arange(first, total, dtype=np.int32)[:pieces] * np.int32(PART)
                 views = [None if x is None else cut(x, first * PART, pieces, size) for x in known]
                 if self.arrays in part.given:
-                    views[self.arrays] = some.gpu.sent(starts[None, :, None])
+                    views[self.arrays] = some.gpu.send(starts[None, :, None])
                 target = made.view((rows, pieces, 1), (total, 1, 1), first)
                 part.run(views, (2,), numbers, [target])
-        return whole.launched([made.view((rows, total), (total, 1))], (1,), (), None)[0]
+        return whole.run([made.view((rows, total), (total, 1))], (1,), (), None)[0]
 
 
 def as_elements(value: Value) -> Value:

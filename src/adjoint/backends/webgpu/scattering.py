@@ -14,6 +14,7 @@ from .arrays import WGSL, Array, Ints, contiguous
 from .indexing import UINT32, axis_words, numbered, places, position, selected
 from .joining import WORKGROUP, filled, groups_for, per_axis, place, walk
 from .maps import contiguous_copy
+from .movement import permute_dims
 from .programs import Program
 from .sorting import in_order
 from .table import kernel
@@ -33,14 +34,10 @@ def scatter(x: Array, *indices: Array, spec: tuple, shape: Ints) -> Array:
     keys, unit = numbered(indices, at)
     keys, order = in_order(keys.view((1, keys.size), (keys.size, 1)))
     block = range(at.where, at.where + len(at.block))
-    first = permuted(x, [*block, *(k for k in range(x.ndim) if k not in block)])
+    first = permute_dims(x, axes=[*block, *(k for k in range(x.ndim) if k not in block)])
     targets = Targets(at.start, unit, merged(at.sizes, [at.steps]))
     add_runs(out, contiguous_copy(first), keys, order, 0, targets)
     return out
-
-
-def permuted(x: Array, axes: list[int]) -> Array:
-    return x.view(tuple([x.shape[k] for k in axes]), tuple([x.strides[k] for k in axes]))
 
 
 @kernel
@@ -57,13 +54,13 @@ def scatter_along_axis(x: Array, index: Array, *, axis: int, shape: Ints) -> Arr
     if index.shape[axis] <= SHORT:
         return looked_up(x, index, axis, shape)
     last = [*(k for k in range(x.ndim) if k != axis), axis]
-    x, index = permuted(x, last), permuted(index, last)
+    x, index = permute_dims(x, axes=last), permute_dims(index, axes=last)
     rest, count = x.shape[:-1], x.shape[-1]
     keys = places([index], index.shape, [length], [1])
     keys, order = in_order(keys.view((x.size // count, count), (count, 1)))
     out = filled(x, (*rest, length), x.dtype)
     add_runs(out, contiguous_copy(x), keys, order, length, Targets(0, 1, Axes([], [[]])))
-    return permuted(out, [*range(axis), x.ndim - 1, *range(axis, x.ndim - 1)])
+    return permute_dims(out, axes=[*range(axis), x.ndim - 1, *range(axis, x.ndim - 1)])
 
 
 class Targets(NamedTuple):

@@ -86,7 +86,7 @@ def copied_unless(found: Array, x: Array, shape: Ints) -> Array:
 
 
 def singular(asked: str, shape: Ints, index: int, word: int) -> AdjointError:
-    """The error of who needs the inverse of a matrix that has none."""
+    """The error for a singular matrix; `asked`: what needs its inverse."""
     if asked != "slogdet":
         return refusal(asked, shape, index, SINGULAR)
     complaint = "is singular: log |det| is -inf there, and has no gradient; ad.linalg.det has one"
@@ -98,7 +98,8 @@ def singular_triangle(shape: Ints, index: int, word: int) -> AdjointError:
     return refusal("solve_triangular", shape, index, complaint)
 
 
-def too_near(asked: str, index: int, word: int) -> AdjointError:
+def no_gradient(asked: str, index: int, word: int) -> AdjointError:
+    """An error that is told beforehand, whichever matrix it is of."""
     return GradientError(asked)
 
 
@@ -244,5 +245,5 @@ def far_from_singular(x: Array, *, power: float, asked: str) -> Array:
     most = float(np.finfo(x.dtype).eps) ** -power
     words = [len(matrices), x.shape[-1], most, *layout(matrices, inverse)]
     x.gpu.run(GROWTH, [matrices, inverse, found], words, len(matrices))
-    x.gpu.status.report(found, too_near, asked)
+    x.gpu.status.report(found, no_gradient, asked)
     return copied_unless(found, matrices, x.shape)

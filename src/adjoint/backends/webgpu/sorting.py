@@ -44,7 +44,6 @@ def bits(element: str, type: str) -> str:
 @kernel
 def topk(x: Array, *, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     """Equals stay in the order of their indices. NaN counts as the largest."""
-    x = x
     order = first_of(ranks(x, axis, largest), k)
     rest = (*x.shape[:axis], *x.shape[axis + 1 :])
     step, strides = order.strides[0], list(contiguous(rest))
@@ -246,7 +245,7 @@ MERGE = Program(
 
 @kernel
 def searchsorted(x: Array, values: Array, *, after: bool) -> Array:
-    x, values = x, contiguous_copy(values)
+    values = contiguous_copy(values)
     out = values.gpu.empty(values.shape, INT32)
     words = [out.size, x.size, x.offset, x.strides[0], after]
     program = searching(stored_as(x.dtype), x.dtype.kind)

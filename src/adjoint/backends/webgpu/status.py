@@ -70,7 +70,7 @@ class Status:
     def array(self) -> Array:
         array = self._array
         if array is None:
-            array = self._array = self.gpu.sent(np.zeros(SIZE, WORD))
+            array = self._array = self.gpu.send(np.zeros(SIZE, WORD))
         return array
 
     def for_indices(self, due: bool = True) -> Array:

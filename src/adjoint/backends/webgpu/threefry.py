@@ -98,7 +98,7 @@ def random_bits(gpu: Device, state: Array, *, shape: Ints) -> tuple[Array, Array
 def on_device(gpu: Device, state: Any) -> Array:
     """A state, which generators have on the CPU, where a program can read it."""
     if isinstance(state, np.ndarray):
-        return gpu.sent(state)
+        return gpu.send(state)
     return contiguous_copy(state)
 
 

@@ -10,7 +10,7 @@ from .programs import Program
 MOST = 256  # launches of one submission: device.LAUNCHES
 
 # A program, and from when to when it ran: in seconds, which are 0 when its submission was done.
-Launch = tuple[str, float, float]
+TimedRun = tuple[str, float, float]
 
 
 class Times:
@@ -78,13 +78,13 @@ class Times:
         self.add(list(zip(self.pending, times[::2], times[1::2], strict=True)))
         self.pending = []
 
-    def add(self, launches: list[Launch]) -> None:
-        """Add up what the launches of a submission took."""
-        for name, start, end in launches:
+    def add(self, runs: list[TimedRun]) -> None:
+        """Add up what the programs of a submission took."""
+        for name, start, end in runs:
             self.seconds[name] += end - start
             self.launches[name] += 1
         if self.outer is not None:
-            self.outer.add(launches)
+            self.outer.add(runs)
 
     def __str__(self) -> str:
         rows = sorted(self.seconds.items(), key=lambda row: -row[1])

@@ -1,4 +1,4 @@
-"""Pooling: the largest element or the sum of each window, and what the gradient of sums says.
+"""Pooling: the largest element or the sum of each window, and the gradient of sums.
 
 An invocation has one element of the output, and walks over its window, or over the windows that
 have it. Where that is many more elements than the window has along its axes, one axis is done after
@@ -12,10 +12,10 @@ import numpy as np
 
 from ..spaces import Ints
 from .arrays import WGSL, Array, contiguous
-from .convolution import LANES, SUMMED, by_axis, repeated
 from .maps import contiguous_copy
 from .programs import Program, check_rounds
 from .table import KERNELS, kernel
+from .unrolled import LANES, SUMMED, by_axis, repeated
 
 Pairs = tuple[tuple[int, int], ...]
 MANY = 4  # times the elements along the axes: where these are done one after the other
@@ -103,22 +103,6 @@ def largest(type: str, rank: int, placed: bool) -> Program:
     )
 
 
-@functools.cache
-def sums(type: str, to: str, rank: int) -> Program:
-    number = SUMMED[type]
-    body = f"""
-    {START}
-    {by_axis(WINDOW_AXIS, rank)}
-    var sum = {number}();
-    let at_ = p.x_offset + left * p.x_plane;
-    {nested(WINDOW_LOOP, rank, f"sum += {number}(x[at{rank - 1}]);")}
-    out[i] = {to}(sum);
-    """
-    words = "count x_offset x_plane" + repeated(WINDOW_WORDS, a=rank)
-    name = f"sums {type} {to} {rank}"
-    return Program(name, {"x": type}, {"out": to}, words, body, workgroup=LANES)
-
-
 SPREAD_WORDS = " in$a size$a kernel$a before$a stride$a x$a"
 SPREAD_AXIS = """
     let place$a = left % p.size$a + p.before$a;
@@ -132,25 +116,34 @@ SPREAD_LOOP = """
 """
 
 
-@functools.cache
-def spread(type: str, to: str, rank: int) -> Program:
+def total(name: str, type: str, to: str, rank: int, words: str, axis: str, loop: str) -> Program:
+    """The sum of what a loop over axes visits, for each element of the output."""
     number = SUMMED[type]
     body = f"""
     {START}
-    {by_axis(SPREAD_AXIS, rank)}
+    {by_axis(axis, rank)}
     var sum = {number}();
     let at_ = p.x_offset + left * p.x_plane;
-    {nested(SPREAD_LOOP, rank, f"sum += {number}(x[at{rank - 1}]);")}
+    {nested(loop, rank, f"sum += {number}(x[at{rank - 1}]);")}
     out[i] = {to}(sum);
     """
-    words = "count x_offset x_plane" + repeated(SPREAD_WORDS, a=rank)
-    name = f"spread {type} {to} {rank}"
+    words = "count x_offset x_plane" + repeated(words, a=rank)
+    name = f"{name} {type} {to} {rank}"
     return Program(name, {"x": type}, {"out": to}, words, body, workgroup=LANES)
+
+
+@functools.cache
+def sums(type: str, to: str, rank: int) -> Program:
+    return total("sums", type, to, rank, WINDOW_WORDS, WINDOW_AXIS, WINDOW_LOOP)
+
+
+@functools.cache
+def spread(type: str, to: str, rank: int) -> Program:
+    return total("spread", type, to, rank, SPREAD_WORDS, SPREAD_AXIS, SPREAD_LOOP)
 
 
 def planes(x: Array) -> tuple[Array, int]:
     """An array whose images and channels are one axis, and the stride of that."""
-    x = x
     images, channels = x.shape[:2]
     if channels > 1 < images and x.strides[0] != channels * x.strides[1]:
         x = contiguous_copy(x)
@@ -243,7 +236,7 @@ def summed(x: Array, dtype: np.dtype, kernel: Ints, stride: Ints, padding: Pairs
 
 @kernel
 def window_spread(x, *, shape, kernel, stride, padding):
-    """What window_sum's output gradient says of its input."""
+    """Gradient of window_sum, given the gradient x of its output."""
     sizes = zip(x.shape[2:], kernel, stride, strict=True)
     met = tuple(min(n, -(-k // s)) for n, k, s in sizes)
     if not are_many(met):

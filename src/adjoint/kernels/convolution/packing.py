@@ -39,8 +39,7 @@ def pack_name(tile: Tile) -> str:
 def pack_text(tile: Tile) -> str:
     """Planes as `geometry.Packing` lays them out. The stride of the width is `tile.columns`."""
     write = Writer(pack_name(tile), PACK_WORDS)
-    first = write.product("%chunk", write["planes_per_chunk"])
-    last = write.minimum(write.add(first, write["planes_per_chunk"]), write["planes"])
+    first, last = write.chunk(write["planes_per_chunk"], write["planes"])
     row_bytes = write.product(write["width_length"], tile.size)
     step = write.product(write["width_step"], tile.columns)
     with write.loop(first, last) as plane:
@@ -108,7 +107,7 @@ def clear(write: Writer, tile: Tile, row: str, start: str, stop: str) -> None:
         write.store(tile.scalar, "0", place, tile.size)
 
 
-def in_runs(write: Writer, count: str, widest: int, body: Callable[[str, int], None]) -> None:
+def each_run(write: Writer, count: str, widest: int, body: Callable[[str, int], None]) -> None:
     """body(index, width) for runs of `widest`, then for what is left in halves, quarters, ..."""
     whole = write.new(f"and i64 {count}, {-widest}")
     with write.loop("0", whole, str(widest)) as index:
@@ -153,14 +152,14 @@ def gather(write: Writer, tile: Tile, source: str, step: str, row: str, count: s
         write.store(type, value, write.offset(row, write.product(index, size)), size)
 
     write.start(near)
-    in_runs(write, count, tile.lanes if tile.columns == 1 else 8, move)
+    each_run(write, count, tile.lanes if tile.columns == 1 else 8, move)
     write.jump(end)
     write.start(same)
     some = write.label("some")
     write.branch(write.new(f"icmp sgt i64 {count}, 0"), some, end)
     write.start(some)  # a row in the padding has no element to load
     splat = write.splat(tile, write.load(tile.scalar, source, size))
-    in_runs(write, count, tile.lanes, repeat)
+    each_run(write, count, tile.lanes, repeat)
     write.jump(end)
     write.start(far)
     with write.loop("0", count) as index:
@@ -192,8 +191,7 @@ def unpack_name(tile: Tile) -> str:
 def unpack_text(tile: Tile) -> str:
     """Rows that lie close together, to places that are `tile.columns` elements apart."""
     write = Writer(unpack_name(tile), UNPACK_WORDS)
-    first = write.product("%chunk", write["planes_per_chunk"])
-    last = write.minimum(write.add(first, write["planes_per_chunk"]), write["planes"])
+    first, last = write.chunk(write["planes_per_chunk"], write["planes"])
     with (
         write.loop(first, last) as plane,
         write.loop("0", write["depth_count"]) as depth,
@@ -231,7 +229,7 @@ def scatter(write: Writer, tile: Tile, source: str, out: str, count: str) -> Non
             there = write.offset(target, str(k * tile.columns * size))
             write.store(tile.scalar, one, there, size)
 
-    in_runs(write, count, tile.lanes if tile.columns == 1 else 8, move)
+    each_run(write, count, tile.lanes if tile.columns == 1 else 8, move)
 
 
 FILTER_WORDS = (
@@ -260,8 +258,7 @@ def filter_text(tile: Tile) -> str:
     A block has `tile.rows` channels. A chunk is a few blocks, side by side.
     """
     write = Writer(filter_name(tile), FILTER_WORDS)
-    first = write.product("%chunk", write["blocks_per_chunk"])
-    last = write.minimum(write.add(first, write["blocks_per_chunk"]), write["all_blocks"])
+    first, last = write.chunk(write["blocks_per_chunk"], write["all_blocks"])
     final = write.new(f"sub i64 {write['channels']}, {tile.rows}")
     line_bytes = tile.rows * tile.size
     lines = write.product(write["inputs"], write["taps"])

@@ -53,6 +53,11 @@ class Writer(Function):
         """A number by rows of `count`: the row, and the place in it."""
         return self.new(f"sdiv i64 {number}, {count}"), self.new(f"srem i64 {number}, {count}")
 
+    def chunk(self, step: str, total: str) -> tuple[str, str]:
+        """Where this chunk's part of `total` items starts and stops, `step` for each chunk."""
+        start = self.product("%chunk", step)
+        return start, self.minimum(self.add(start, step), total)
+
     def share(self, total: str, part: str, parts: str) -> tuple[str, str]:
         """Where one of several nearly equal parts of a range starts and stops."""
         start = self.new(f"sdiv i64 {self.product(total, part)}, {parts}")

@@ -13,31 +13,9 @@ from .._parameter import Parameter
 from .applied import OfOne, count, kind, one_of
 from .module import Module
 
-__all__ = [
-    "CELU",
-    "ELU",
-    "GELU",
-    "GLU",
-    "SELU",
-    "Hardsigmoid",
-    "Hardswish",
-    "Hardtanh",
-    "LeakyReLU",
-    "LogSigmoid",
-    "LogSoftmax",
-    "Mish",
-    "PReLU",
-    "ReLU",
-    "ReLU6",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Softmin",
-    "Softplus",
-    "Softsign",
-    "Tanh",
-    "Threshold",
-]
+__all__ = ["CELU", "ELU", "GELU", "GLU", "SELU", "Hardsigmoid", "Hardswish", "Hardtanh"]
+__all__ += ["LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "ReLU", "ReLU6", "SiLU"]
+__all__ += ["Sigmoid", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh", "Threshold"]
 
 
 class ReLU(OfOne):
@@ -339,5 +317,4 @@ class PReLU(Module):
         return F.prelu(x, self.weight)
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return f"num_parameters={self.num_parameters}"

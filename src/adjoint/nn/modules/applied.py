@@ -27,7 +27,6 @@ class Applied(Module):
         return self.function(*inputs, **{name: getattr(self, name) for name in self.options})
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return settings(self, *self.options)
 
 

@@ -54,27 +54,19 @@ class Numbered(Module):
             for name, module in self._part(index).items():
                 part.register_module(name, module)
             return part
-        return self._all()[self._place(index)]
+        return self._all()[place_in(self, "module", index)]
 
     def _part(self, index: slice) -> dict[str, Module]:
         """The modules of a slice, by the names that they have there."""
         return {str(number): module for number, module in enumerate(self._all()[index])}
 
     def __setitem__(self, index: int, module: Module) -> None:
-        self.register_module(list(self._names())[self._place(index)], module)
+        self.register_module(list(self._names())[place_in(self, "module", index)], module)
 
     def __delitem__(self, index: int | slice) -> None:
         modules = self._all()
-        del modules[index if isinstance(index, slice) else self._place(index)]
+        del modules[index if isinstance(index, slice) else place_in(self, "module", index)]
         self._fill(modules)
-
-    def _place(self, index: Any) -> int:
-        place, count = operator.index(index), len(self)
-        if not -count <= place < count:
-            raise IndexingError(
-                f"{type(self).__name__}: there is no module {place}, only {count} of them"
-            )
-        return place
 
     def append(self, module: Module) -> Any:
         """Add a module at the end; returns the container."""
@@ -93,6 +85,15 @@ class Numbered(Module):
         modules.insert(index, module)
         self._fill(modules)
         return self
+
+
+def place_in(container: Any, what: str, index: Any) -> int:
+    """A place in a list, from one that may be counted from the end."""
+    place, count = operator.index(index), len(container)
+    if not -count <= place < count:
+        name = type(container).__name__
+        raise IndexingError(f"{name}: there is no {what} {place}, only {count} of them")
+    return place % count
 
 
 class Sequential(Numbered):

@@ -10,9 +10,9 @@ from ...functions._arguments import as_shape, as_tensor
 from ...functions.creation import empty
 from .. import functional as F
 from .. import init
-from .._convolution import Counts, as_widths, check_output_padding, transposed_size
+from .._convolution import as_widths, check_output_padding, transposed_size
 from .._parameter import Parameter
-from .._windows import batched, per_axis
+from .._windows import Counts, batched, per_axis
 from .applied import check_multiple, count, kind, one_of
 from .module import Module
 

@@ -20,7 +20,6 @@ class Drop(OfOne):
         self.p = p
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return settings(self, "p")
 
 

@@ -89,6 +89,5 @@ class Embedding(Module):
         return F.embedding(indices, self.weight, self.padding_idx)
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"

@@ -6,7 +6,7 @@ from ..._core.tensor import Tensor
 from ..._foundation.blocks import undoing
 from ..._foundation.errors import ArgumentError, DTypeError
 from .module import Module
-from .paths import joined, places, shown
+from .tree import joined, places, shown
 
 __all__ = ["functional_call"]
 

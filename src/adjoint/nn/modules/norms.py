@@ -15,17 +15,8 @@ from .._parameter import Parameter
 from .applied import check_multiple, count, kind, settings
 from .module import Module
 
-__all__ = [
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "GroupNorm",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "LayerNorm",
-    "RMSNorm",
-]
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d"]
+__all__ += ["InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "RMSNorm"]
 
 
 class Norm(Module):
@@ -58,15 +49,17 @@ class ChannelNorm(Norm):
     def __init__(
         self,
         num_features: int,
-        eps: float,
-        momentum: float | None,
-        affine: bool,
-        track_running_stats: bool,
-        bias: bool,
-        **placement: Any,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
-        name = kind(self)
+        name, placement = kind(self), {"device": device, "dtype": dtype}
         self.num_features, self.eps = count(self, "num_features", num_features), eps
         as_number(name, "eps", eps)
         self.momentum = None if momentum is None else as_number(name, "momentum", momentum)
@@ -108,7 +101,6 @@ class ChannelNorm(Norm):
         return x
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
@@ -117,21 +109,6 @@ class ChannelNorm(Norm):
 
 class BatchNorm(ChannelNorm):
     """BatchNorm1d, BatchNorm2d, BatchNorm3d."""
-
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: str | None = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        statistics = eps, momentum, affine, track_running_stats
-        super().__init__(num_features, *statistics, bias, device=device, dtype=dtype)
 
     def forward(self, x: Any) -> Tensor:
         """x by the batch's statistics in training, or without running ones, else by these."""
@@ -216,7 +193,7 @@ class InstanceNorm(ChannelNorm):
         bias: bool = True,
     ) -> None:
         statistics = eps, momentum, affine, track_running_stats
-        super().__init__(num_features, *statistics, bias, device=device, dtype=dtype)
+        super().__init__(num_features, *statistics, device, dtype, bias=bias)
 
     def forward(self, x: Any) -> Tensor:
         """x by the statistics of each example; by the running ones in evaluation, if tracked."""
@@ -301,7 +278,6 @@ class GroupNorm(Norm):
         return F.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return (
             f"{self.num_groups}, {self.num_channels}, {settings(self, 'eps', 'affine')}, "
             f"bias={self.bias is not None}"
@@ -356,7 +332,6 @@ class LayerNorm(LastAxesNorm):
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return (
             f"{self.normalized_shape}, {settings(self, 'eps', 'elementwise_affine')}, "
             f"bias={self.bias is not None}"
@@ -388,5 +363,4 @@ class RMSNorm(LastAxesNorm):
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return f"{self.normalized_shape}, {settings(self, 'eps', 'elementwise_affine')}"

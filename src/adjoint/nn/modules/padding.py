@@ -11,23 +11,10 @@ from .._operands import as_scalar
 from .applied import kind, settings
 from .module import Module
 
-__all__ = [
-    "CircularPad1d",
-    "CircularPad2d",
-    "CircularPad3d",
-    "ConstantPad1d",
-    "ConstantPad2d",
-    "ConstantPad3d",
-    "ReflectionPad1d",
-    "ReflectionPad2d",
-    "ReflectionPad3d",
-    "ReplicationPad1d",
-    "ReplicationPad2d",
-    "ReplicationPad3d",
-    "ZeroPad1d",
-    "ZeroPad2d",
-    "ZeroPad3d",
-]
+__all__ = ["CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d"]
+__all__ += ["ConstantPad3d", "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d"]
+__all__ += ["ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d", "ZeroPad1d", "ZeroPad2d"]
+__all__ += ["ZeroPad3d"]
 
 
 class Padding(Module):
@@ -51,7 +38,6 @@ class Padding(Module):
         return F.pad(x, self.padding, self.mode, self.value)
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return str(self.padding)
 
 
@@ -93,7 +79,6 @@ class ConstantPad(Padding):
         self.value = as_scalar(kind(self), "value", value)
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return settings(self, "padding", "value")
 
 

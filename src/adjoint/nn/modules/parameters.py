@@ -1,12 +1,12 @@
 """Parameters in a list, and in a dict."""
 
-import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from ..._core.tensor import Tensor, describe
-from ..._foundation.errors import DTypeError, IndexingError
+from ..._foundation.errors import DTypeError
 from .._parameter import Parameter
+from .containers import place_in
 from .module import Module
 
 __all__ = ["ParameterDict", "ParameterList"]
@@ -70,18 +70,10 @@ class ParameterList(Held):
         """A parameter, or for a slice a list of those in it."""
         if isinstance(index, slice):
             return type(self)(list(self)[index])
-        return list(self)[self._place(index)]
+        return list(self)[place_in(self, "parameter", index)]
 
     def __setitem__(self, index: int, value: Tensor) -> None:
-        self._put(str(self._place(index)), value)
-
-    def _place(self, index: int) -> int:
-        place, count = operator.index(index), len(self)
-        if not -count <= place < count:
-            raise IndexingError(
-                f"{type(self).__name__}: there is no parameter {place}, only {count} of them"
-            )
-        return place % count
+        self._put(str(place_in(self, "parameter", index)), value)
 
 
 class ParameterDict(Held):

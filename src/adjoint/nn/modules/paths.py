@@ -1,33 +1,13 @@
-"""Where modules are in a tree, and telling it in errors."""
+"""Telling in errors and in profiles where a module is in its tree."""
 
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..._core.tensor import Tensor, describe
 from ..._foundation.errors import AdjointError, ArgumentError
 from ..._foundation.spans import region
-
-if TYPE_CHECKING:
-    from .module import Module
-
-
-def joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def places(module: "Module", prefix: str = "") -> Iterator[tuple[str, "Module"]]:
-    """A module and all below it with their paths; one that is in several places, in each."""
-    waiting: list[tuple[str, Any, tuple[int, ...]]] = [(prefix, module, ())]
-    while waiting:
-        path, module, above = waiting.pop()
-        if id(module) in above:
-            raise ArgumentError(f"the module at {path!r} contains itself")
-        yield path, module
-        above = (*above, id(module))
-        below = [(joined(path, name), child, above) for name, child in module._attributes()]
-        waiting.extend(reversed(below))
+from .tree import Tree, joined, places
 
 
 class finite:
@@ -36,7 +16,7 @@ class finite:
     Every module on the way tells it again, so that the path is that from the outermost one.
     """
 
-    def __init__(self, module: "Module") -> None:
+    def __init__(self, module: Tree) -> None:
         self.module = module
 
     def __enter__(self) -> None:
@@ -57,7 +37,7 @@ class Location:
     Modules are known by their ids, as the error may be pickled, or outlive them.
     """
 
-    def __init__(self, layer: "Module", message: Any) -> None:
+    def __init__(self, layer: Tree, message: Any) -> None:
         self.kind = self.outermost_kind = type(layer).__name__
         self.layer = self.outermost = id(layer)
         self.path, self.message, self.note = "", message, ""
@@ -65,8 +45,8 @@ class Location:
     def restart(self) -> None:
         self.outermost, self.outermost_kind, self.path = self.layer, self.kind, ""
 
-    def move_out(self, module: "Module") -> None:
-        names = (path for path, part in module.named_modules() if id(part) == self.outermost)
+    def move_out(self, module: Tree) -> None:
+        names = (path for path, part in places(module, once=True) if id(part) == self.outermost)
         name = next(names, f"<{self.outermost_kind}>")  # it isn't among the attributes
         self.path = joined(name, self.path) if self.path else name
         self.outermost, self.outermost_kind = id(module), type(module).__name__
@@ -75,7 +55,7 @@ class Location:
         return f"in layer {self.path} ({self.kind})" if self.path else f"in {self.kind}"
 
 
-def locate(error: Exception, module: "Module") -> None:
+def locate(error: Exception, module: Tree) -> None:
     """Let an error that passes through a module's call say in which layer it was raised.
 
     The innermost module is the first to do so, and each one around it adds what it knows. Our own
@@ -109,11 +89,11 @@ names = Names()
 
 
 @contextlib.contextmanager
-def timed(module: "Module") -> Iterator[None]:
+def timed(module: Tree) -> Iterator[None]:
     """Note a module's call in profiles, under its path from the module that was called first."""
     former = names.known
     if former is None or id(module) not in former:
-        names.known = {id(part): path for path, part in module.named_modules()}
+        names.known = {id(part): path for path, part in places(module, once=True)}
     known: Any = names.known
     try:
         with region(known[id(module)] or type(module).__name__):
@@ -130,8 +110,3 @@ def explained(path: str) -> Iterator[None]:
     except AdjointError as error:
         error.args = (f"{path}: {error}",)
         raise
-
-
-def shown(value: Any) -> str:
-    """A value in a message: a tensor by dtype and shape."""
-    return describe(value) if isinstance(value, Tensor) else f"a {type(value).__name__}"

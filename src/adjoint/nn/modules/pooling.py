@@ -5,24 +5,13 @@ from typing import Any
 from ..._foundation.errors import ArgumentError
 from ...functions._arguments import as_integer
 from .. import functional as F
-from .._pooling import Counts, pool_padding
-from .._windows import per_axis
+from .._pooling import pool_padding
+from .._windows import Counts, per_axis
 from .applied import OfOne, kind, settings
 
-__all__ = [
-    "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d",
-    "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d",
-    "AvgPool1d",
-    "AvgPool2d",
-    "AvgPool3d",
-    "MaxPool1d",
-    "MaxPool2d",
-    "MaxPool3d",
-]
+__all__ = ["AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d"]
+__all__ += ["AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d"]
+__all__ += ["MaxPool1d", "MaxPool2d", "MaxPool3d"]
 
 
 class Pool(OfOne):
@@ -59,7 +48,6 @@ class MaxPool(Pool):
         self.dilation, self.return_indices, self.ceil_mode = dilation, return_indices, ceil_mode
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return settings(self, *self.options[:-1])
 
 
@@ -120,7 +108,6 @@ class AvgPool1d(Pool):
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return settings(self, *self.options[:3])
 
 
@@ -216,7 +203,6 @@ class AdaptiveMaxPool(AdaptivePool):
         self.return_indices = return_indices
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return settings(self, "output_size")
 
 

@@ -247,7 +247,6 @@ class Layers(Recurrent):
             raise ShapeError(f"{kind(self)}: x of shape {x.shape} has no steps")
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         changed = [f"{k}={getattr(self, k)}" for k, v in USUAL.items() if getattr(self, k) != v]
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *changed])
 
@@ -340,10 +339,17 @@ class GRU(Layers):
 class Cell(Recurrent):
     """One step of one layer."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, **placement: Any) -> None:
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         self._set_sizes(input_size, hidden_size, bias)
-        self._make_weights("", self.input_size, self.hidden_size, **placement)
+        self._make_weights("", self.input_size, self.hidden_size, device=device, dtype=dtype)
         self.reset_parameters()
 
     def forward(self, x: Any, hx: Any = None) -> Any:
@@ -366,7 +372,6 @@ class Cell(Recurrent):
         return tuple(out) if self.pairs else out[0]
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         bias = "" if self.bias else ", bias=False"
         return f"{self.input_size}, {self.hidden_size}{bias}"
 
@@ -390,11 +395,10 @@ class RNNCell(Cell):
         device: str | None = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(input_size, hidden_size, bias, device=device, dtype=dtype)
+        super().__init__(input_size, hidden_size, bias, device, dtype)
         self.nonlinearity = one_of(self, "nonlinearity", nonlinearity, ("tanh", "relu"))
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         plain = "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}"
         return super().extra_repr() + plain
 
@@ -412,16 +416,6 @@ class LSTMCell(Cell):
     pairs = True
     steps = lstm_steps
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: str | None = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, device=device, dtype=dtype)
-
 
 class GRUCell(Cell):
     """One step of `GRU`: the state after an input.
@@ -433,13 +427,3 @@ class GRUCell(Cell):
 
     gates = 3
     steps = gru_steps
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: str | None = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, device=device, dtype=dtype)

@@ -46,7 +46,6 @@ class Flatten(Module):
         return reshape(x, (*shape[:start], math.prod(shape[start:end]), *shape[end:]))
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return settings(self, "start_axis", "end_axis")
 
 
@@ -84,7 +83,6 @@ class Unflatten(Module):
         return reshape(x, (*x.shape[:axis], *sizes, *x.shape[axis + 1 :]))
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return settings(self, "axis", "unflattened_size")
 
 
@@ -125,7 +123,6 @@ class Upsample(OfOne):
         return factor
 
     def extra_repr(self) -> str:
-        """The settings that repr shows."""
         return settings(self, "scale_factor" if self.size is None else "size", "mode")
 
 

@@ -10,8 +10,8 @@ from ..._foundation.formatting import show_bytes, table
 from ..._foundation.modes import no_grad
 from ..._foundation.trees import leaves
 from ...functions.creation import zeros
-from .module import Module
-from .paths import places
+from .calls import Called
+from .tree import places
 
 
 class Row(NamedTuple):
@@ -67,23 +67,28 @@ def indented(row: Row) -> str:
     return "  " * depth + (f"{name} ({row.layer})" if name else row.layer)
 
 
-def summarized(module: Module, inputs: tuple) -> Summary:
-    outputs = observed(module, inputs) if inputs else {}
+def summarize(module: Called, inputs: tuple) -> Summary:
+    outputs = observe(module, inputs) if inputs else {}
     rows = [row(path, part, outputs) for path, part in places(module)]
     parameters = list(module.parameters())
-    simple = [id(part) for part in module.modules() if not any(part.children())]
-    given = [x.nbytes for key in simple for x in outputs.get(key, ())]
+    simple = [part for part in parts(module) if not any(child for _, child in part._attributes())]
+    sizes = [x.nbytes for part in simple for x in outputs.get(id(part), ())]
     return Summary(
         rows,
         sum(p.size for p in parameters),
         sum(p.size for p in parameters if p.requires_grad),
         sum(p.nbytes for p in parameters),
         sum(b.nbytes for b in module.buffers()),
-        sum(given) if inputs else None,
+        sum(sizes) if inputs else None,
     )
 
 
-def row(path: str, part: Module, outputs: dict[int, list[Tensor]]) -> Row:
+def parts(module: Called) -> list[Called]:
+    """A module and all below it, each once."""
+    return [part for _, part in places(module, once=True)]
+
+
+def row(path: str, part: Called, outputs: dict[int, list[Tensor]]) -> Row:
     own = part._own_parameters().values()
     given = outputs.get(id(part))
     shown = "not called" if given is None else ", ".join(map(describe, given))
@@ -92,25 +97,25 @@ def row(path: str, part: Module, outputs: dict[int, list[Tensor]]) -> Row:
     )
 
 
-def observed(module: Module, inputs: tuple) -> dict[int, list[Tensor]]:
-    """The tensors that each module gave at its last call, by the module's id, when the whole is
-    called in evaluation; it and the random numbers are afterwards as before."""
+def observe(module: Called, inputs: tuple) -> dict[int, list[Tensor]]:
+    """Call the whole module in evaluation: the tensors that each part gave at its last call, by
+    the part's id. Afterwards it and the random numbers are as before."""
     outputs: dict[int, list[Tensor]] = {}
 
-    def note(part: Module, args: tuple, out: Any) -> None:
+    def note(part: Called, args: tuple, out: Any) -> None:
         outputs[id(part)] = [x for x in leaves(out) if isinstance(x, Tensor)]
 
     with no_grad(), contextlib.ExitStack() as stack:
         stack.enter_context(unchanged(module))
-        for part in module.modules():
+        for part in parts(module):
             stack.enter_context(part.register_forward_hook(note))
         module(*(as_input(module, x) for x in inputs))
-    for part in module.modules():
+    for part in parts(module):
         part._drop_empty_hooks()
     return outputs
 
 
-def as_input(module: Module, x: Any) -> Any:
+def as_input(module: Called, x: Any) -> Any:
     """A shape stands for zeros, such as the parameters are."""
     if not isinstance(x, tuple | list) or not all(isinstance(n, int) for n in x):
         return x
@@ -119,9 +124,9 @@ def as_input(module: Module, x: Any) -> Any:
 
 
 @contextlib.contextmanager
-def unchanged(module: Module) -> Iterator[None]:
+def unchanged(module: Called) -> Iterator[None]:
     """Evaluate a module; then all of it trains that did so before, and nothing else has changed."""
-    modes = [(part, part.training) for part in module.modules()]
+    modes = [(part, part.training) for part in parts(module)]
     buffers = [(buffer, share(buffer)) for buffer in module.buffers()]
     state = random.get_state()
     for part, _ in modes:

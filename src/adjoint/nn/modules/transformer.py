@@ -20,13 +20,8 @@ from .linear import Linear
 from .module import Module
 from .norms import LayerNorm
 
-__all__ = [
-    "Transformer",
-    "TransformerDecoder",
-    "TransformerDecoderLayer",
-    "TransformerEncoder",
-    "TransformerEncoderLayer",
-]
+__all__ = ["Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder"]
+__all__ += ["TransformerEncoderLayer"]
 
 ACTIVATIONS: dict[str, Callable] = {"relu": F.relu, "gelu": F.gelu}
 

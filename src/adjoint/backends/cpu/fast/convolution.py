@@ -1,6 +1,7 @@
 """Convolution by direct kernels on all cores, where they are faster than windows and BLAS.
 
-Same functions as in `windows`, which compute the rest.
+Same functions as in `windows`, which compute the rest. `geometry` is stride, padding, dilation, and
+groups if they aren't named.
 """
 
 import functools
@@ -8,8 +9,8 @@ import math
 
 import numpy as np
 
-from ....kernels.convolution import plans
-from ....kernels.convolution.plans import Machine, Shape
+from ....kernels.convolution import tilings
+from ....kernels.convolution.tilings import Machine, Shape
 from .. import windows
 from . import direct_convolution as direct
 
@@ -29,13 +30,13 @@ def chosen(name: str, shape: Shape, images: int, *arrays: np.ndarray) -> Machine
         dtype in DTYPES
         and all(x.dtype == dtype for x in arrays)
         and products * math.prod(shape.x) > 0
-        and faster(name, shape, products)
-        and within_tables(shape)
+        and is_faster(name, shape, products)
+        and fits_tables(shape)
     )
     return direct.machine() if possible else None
 
 
-def faster(name: str, shape: Shape, products: int) -> bool:
+def is_faster(name: str, shape: Shape, products: int) -> bool:
     """Measured against windows and BLAS on two cores.
 
     Small work is done before it is begun on all cores. Large filters for few places aren't worth
@@ -53,57 +54,49 @@ def faster(name: str, shape: Shape, products: int) -> bool:
 
 
 @functools.lru_cache(1024)
-def within_tables(shape: Shape) -> bool:
+def fits_tables(shape: Shape) -> bool:
     """Whether 32 bits are enough for the bytes of a round of images, however they are packed."""
     x, out = shape.x[0], shape.w[0]
     for axis in shape.axes:
         around = axis.dilation * axis.kernel + axis.stride
         x *= axis.x + axis.before + around
         out *= axis.out + around
-    images = 1 + plans.NEAR // (shape.size * math.prod(shape.out))
+    images = 1 + tilings.NEAR // (shape.size * math.prod(shape.out))
     return max(x, out) * shape.w[-1] * shape.size * images < 1 << 31
 
 
-def conv(x, w, bias=None, *, stride, padding, dilation, groups):
+def conv(x, w, bias=None, *, groups, **geometry):
     dtype, x, w = x.dtype, windows.widened(x), windows.widened(w)
-    out = windows.output_size(x.shape, w.shape[2:], stride, padding, dilation)
-    shape = Shape(x.shape[1:], w.shape, out, stride, padding, dilation, groups, x.itemsize)
+    size = windows.output_size(x.shape, w.shape[2:], **geometry)
+    shape = Shape(x.shape[1:], w.shape, size, **geometry, groups=groups, size=x.itemsize)
     host = chosen("conv", shape, len(x), x, w)
     if host is None:
-        made = windows.conv(
-            x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups
-        )
+        out = windows.conv(x, w, bias, groups=groups, **geometry)
     else:
-        made = direct.correlate(plans.forward(host, shape), x, w, bias)
-    return made.astype(dtype, copy=False)
+        out = direct.correlate(tilings.forward(host, shape), x, w, bias)
+    return out.astype(dtype, copy=False)
 
 
-def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
+def conv_input(g, w, *, x_shape, **geometry):
     dtype, g, w = g.dtype, windows.widened(g), windows.widened(w)
-    sizes = tuple(x_shape[1:])
-    shape = Shape(sizes, w.shape, g.shape[2:], stride, padding, dilation, groups, g.itemsize)
+    shape = Shape(tuple(x_shape[1:]), w.shape, g.shape[2:], **geometry, size=g.itemsize)
     host = chosen("conv_input", shape, len(g), g, w)
     if host is None:
-        made = windows.conv_input(
-            g, w, x_shape=x_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
-        )
+        out = windows.conv_input(g, w, x_shape=x_shape, **geometry)
     else:
-        made = direct.correlate(plans.backward(host, shape), g, w, None)
-    return made.astype(dtype, copy=False)
+        out = direct.correlate(tilings.backward(host, shape), g, w, None)
+    return out.astype(dtype, copy=False)
 
 
-def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
+def conv_weight(x, g, *, w_shape, **geometry):
     dtype, x, g = g.dtype, windows.widened(x), windows.widened(g)
-    sizes = tuple(w_shape)
-    shape = Shape(x.shape[1:], sizes, g.shape[2:], stride, padding, dilation, groups, x.itemsize)
+    shape = Shape(x.shape[1:], tuple(w_shape), g.shape[2:], **geometry, size=x.itemsize)
     host = chosen("conv_weight", shape, len(x), x, g)
     if host is None:
-        made = windows.conv_weight(
-            x, g, w_shape=w_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
-        )
+        out = windows.conv_weight(x, g, w_shape=w_shape, **geometry)
     else:
-        made = direct.weight_gradient(plans.weights(host, shape), x, g, sizes)
-    return made.astype(dtype, copy=False)
+        out = direct.weight_gradient(tilings.weights(host, shape), x, g, shape.w)
+    return out.astype(dtype, copy=False)
 
 
 FAST = {"conv": conv, "conv_input": conv_input, "conv_weight": conv_weight}

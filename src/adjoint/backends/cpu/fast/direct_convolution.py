@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....kernels.convolution import correlation, fused, packing, plans, weights
+from ....kernels.convolution import correlation, fused, packing, tilings, weights
 from ....kernels.convolution.geometry import Packing
-from ....kernels.convolution.plans import Correlation, Machine, Weights, Work
+from ....kernels.convolution.tilings import Correlation, Machine, WeightGradient, Work
 from ....kernels.convolution.writer import Tile
-from .. import jit
 from ..jit import compiler, memory, threads
 from ..jit.addresses import address
-from .launch import launch
+from ..jit.availability import available
+from .machine_code import run_kernel
 
 SCRATCH = 1 << 25  # bytes that packed images may take
 SUMS = 1 << 22  # bytes that sums of parts of the images may take
@@ -28,7 +28,7 @@ BESIDE = 8  # blocks of filters that are packed at the same time
 @functools.cache
 def machine() -> Machine | None:
     """The vectors of this processor; None where it can't multiply and add in one step."""
-    if not jit.available():
+    if not available():
         return None
     features = compiler.started().binding.get_host_cpu_features()
     if features.get("avx512f"):
@@ -62,7 +62,7 @@ def packed(x: np.ndarray, layout: Packing) -> np.ndarray:
     columns = columns_of(layout)
     step = per_chunk(planes, layout.plane)
     words = pack_words(x, layout, address(out), columns, planes, step)
-    launch(function(packing.pack_text, packing.pack_name, tile), words, -(-planes // step))
+    run_kernel(function(packing.pack_text, packing.pack_name, tile), words, -(-planes // step))
     return out
 
 
@@ -111,37 +111,37 @@ def parts_of(x: np.ndarray, elements: int) -> range:
     return range(0, len(x), max(1, SCRATCH // (elements * x.itemsize)))
 
 
-def correlate(plan: Correlation, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None):
-    out = memory.empty((len(x), *plan.out_shape), x.dtype)
+def correlate(tiling: Correlation, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None):
+    out = memory.empty((len(x), *tiling.out_shape), x.dtype)
     w = np.ascontiguousarray(w)
     if bias is None:
-        bias = np.zeros(plan.out_shape[0], x.dtype)
+        bias = np.zeros(tiling.out_shape[0], x.dtype)
     bias = np.ascontiguousarray(bias, x.dtype)
-    filters = [packed_filters(plan, work, w) for work in plan.works]
-    if len(x) >= FUSED_IMAGES and not (plan.in_place or plan.works[0].staged):
-        correlate_images(plan, x, filters[0], bias, out)
+    filters = [packed_filters(tiling, work, w) for work in tiling.works]
+    if len(x) >= FUSED_IMAGES and not (tiling.in_place or tiling.works[0].staged):
+        correlate_images(tiling, x, filters[0], bias, out)
         return out
-    parts = parts_of(x, x.shape[1] * plan.packing.plane)
+    parts = parts_of(x, x.shape[1] * tiling.packing.plane)
     for start in parts:
         images = slice(start, start + parts.step)
-        source, image = laid_out(x[images], plan.packing, plan.in_place)
-        for work, filter in zip(plan.works, filters, strict=True):
-            correlate_part(plan, work, source, image, filter, bias, out[images])
+        source, image = laid_out(x[images], tiling.packing, tiling.in_place)
+        for work, filter in zip(tiling.works, filters, strict=True):
+            correlate_part(tiling, work, source, image, filter, bias, out[images])
     return out
 
 
 def correlate_images(
-    plan: Correlation, x: np.ndarray, w: np.ndarray, bias: np.ndarray, out: np.ndarray
+    tiling: Correlation, x: np.ndarray, w: np.ndarray, bias: np.ndarray, out: np.ndarray
 ) -> None:
     """One image after the other on each core."""
-    (work,), layout = plan.works, plan.packing
+    (work,), layout = tiling.works, tiling.packing
     tile = mover(x.itemsize, layout.stride[2])
     slots = np.zeros(min(threads.get_num_threads(), len(x)), np.int64)
     slot = x.shape[1] * layout.plane + tile.lanes
     scratch = memory.empty((len(slots) * slot,), x.dtype)
     columns = columns_of(layout)
     pack = array("q", pack_words(x, layout, 0, columns, x.shape[1], x.shape[1]))
-    correlate = array("q", correlate_words(plan, work, 0, 0, w, bias, out, (1, 1, len(x))))
+    correlate = array("q", correlate_words(tiling, work, 0, 0, w, bias, out, (1, 1, len(x))))
     words = [
         pack.buffer_info()[0],
         correlate.buffer_info()[0],
@@ -150,15 +150,15 @@ def correlate_images(
         address(scratch),
         slot * x.itemsize,
         x.strides[0],
-        plan.groups,
+        tiling.groups,
     ]
-    launch(function(fused.text, fused.name, tile, work.tile), words, len(x))
+    run_kernel(function(fused.text, fused.name, tile, work.tile), words, len(x))
 
 
-def packed_filters(plan: Correlation, work: Work, w: np.ndarray) -> np.ndarray:
+def packed_filters(tiling: Correlation, work: Work, w: np.ndarray) -> np.ndarray:
     rows, size = work.tile.rows, w.itemsize
-    blocks = plan.groups * work.blocks
-    _, channel, input = plan.filter_steps
+    blocks = tiling.groups * work.blocks
+    _, channel, input = tiling.filter_steps
     together = BESIDE if channel < input else 1  # read what is near each other
     out = memory.empty((blocks * len(work.taps.values) * rows,), w.dtype)
     words = [
@@ -169,18 +169,18 @@ def packed_filters(plan: Correlation, work: Work, w: np.ndarray) -> np.ndarray:
         work.blocks,
         blocks,
         together,
-        plan.outputs,
-        plan.inputs,
-        *(k * size for k in plan.filter_steps),
+        tiling.outputs,
+        tiling.inputs,
+        *(k * size for k in tiling.filter_steps),
     ]
     tile = Tile(f"i{8 * size}", 1, rows, 1)
     kernel = function(packing.filter_text, packing.filter_name, tile)
-    launch(kernel, words, -(-blocks // together))
+    run_kernel(kernel, words, -(-blocks // together))
     return out
 
 
 def correlate_part(
-    plan: Correlation,
+    tiling: Correlation,
     work: Work,
     x: np.ndarray,
     image: int,
@@ -191,16 +191,16 @@ def correlate_part(
     target = out
     if work.staged:
         target = memory.empty((*out.shape[:2], work.places.plane), out.dtype)
-    parts = correlation_parts(plan, work, w.nbytes // plan.groups, len(out))
-    words = correlate_words(plan, work, address(x), image, w, bias, target, parts)
+    parts = correlation_parts(tiling, work, w.nbytes // tiling.groups, len(out))
+    words = correlate_words(tiling, work, address(x), image, w, bias, target, parts)
     kernel = function(correlation.text, correlation.name, work.tile)
-    launch(kernel, words, plan.groups * math.prod(parts))
+    run_kernel(kernel, words, tiling.groups * math.prod(parts))
     if work.staged:
         spread(work, target, out)
 
 
 def correlate_words(
-    plan: Correlation,
+    tiling: Correlation,
     work: Work,
     x: int,
     image: int,
@@ -209,7 +209,7 @@ def correlate_words(
     out: np.ndarray,
     parts: Sequence[int],
 ) -> list[int]:
-    group = plan.inputs * plan.packing.plane * out.itemsize
+    group = tiling.inputs * tiling.packing.plane * out.itemsize
     return [
         x,
         address(w),
@@ -223,10 +223,10 @@ def correlate_words(
         -(-len(work.taps.values) // work.segment),
         work.tiles,
         work.blocks,
-        plan.outputs,
-        plan.groups,
+        tiling.outputs,
+        tiling.groups,
         len(out),
-        work.tiles if group <= plans.FAR else max(1, work.tiles * plans.FAR // (2 * group)),
+        work.tiles if group <= tilings.FAR else max(1, work.tiles * tilings.FAR // (2 * group)),
         *parts,
         image,
         group,
@@ -234,16 +234,16 @@ def correlate_words(
     ]
 
 
-def correlation_parts(plan: Correlation, work: Work, filters: int, images: int) -> list[int]:
+def correlation_parts(tiling: Correlation, work: Work, filters: int, images: int) -> list[int]:
     """In how many parts tiles, blocks and images are computed.
 
     Large filters stay in the cache for a few images.
     """
-    image = plan.inputs * plan.packing.plane * work.tile.size
-    together = max(1, plans.FAR // (2 * image)) if filters > plans.FAR // 2 else 1
+    image = tiling.inputs * tiling.packing.plane * work.tile.size
+    together = max(1, tilings.FAR // (2 * image)) if filters > tilings.FAR // 2 else 1
     image_parts = -(-images // together)
-    cost = work.cost / plan.groups * images / image_parts
-    most = more_parts(plan.groups * image_parts, cost)
+    cost = work.cost / tiling.groups * images / image_parts
+    most = more_parts(tiling.groups * image_parts, cost)
     if filters > image:
         blocks = min(work.blocks, most)
         return [min(work.tiles, most // blocks), blocks, image_parts]
@@ -275,75 +275,76 @@ def spread(work: Work, source: np.ndarray, out: np.ndarray) -> None:
         part.step[1] * steps[1],
     ]
     tile = mover(size, part.step[2])
-    launch(function(packing.unpack_text, packing.unpack_name, tile), words, -(-planes // step))
+    run_kernel(function(packing.unpack_text, packing.unpack_name, tile), words, -(-planes // step))
 
 
-def weight_gradient(plan: Weights, x: np.ndarray, g: np.ndarray, w_shape) -> np.ndarray:
-    size, tile = x.itemsize, plan.tile
-    blocks = plan.groups * plan.blocks
-    part = blocks * plan.tap_tiles * tile.rows * tile.columns
-    divided = weight_parts(plan, part * size, len(x))
+def weight_gradient(tiling: WeightGradient, x: np.ndarray, g: np.ndarray, w_shape) -> np.ndarray:
+    size, tile = x.itemsize, tiling.tile
+    blocks = tiling.groups * tiling.blocks
+    part = blocks * tiling.tap_tiles * tile.rows * tile.columns
+    divided = weight_parts(tiling, part * size, len(x))
     image_parts = divided[0]
     sums = memory.zeros((image_parts * part,), x.dtype)
-    planes = x.shape[1] * plan.packing.plane + g.shape[1] * plan.g_packing.plane
+    planes = x.shape[1] * tiling.packing.plane + g.shape[1] * tiling.g_packing.plane
     parts = parts_of(x, planes)
     for start in parts:
         images = slice(start, start + parts.step)
-        add_weights(plan, x[images], g[images], sums, divided)
+        add_weights(tiling, x[images], g[images], sums, divided)
     out = memory.empty(w_shape, x.dtype)
     words = [
         address(sums),
         address(out),
-        plan.tap_tiles,
-        plan.blocks,
-        plan.outputs,
+        tiling.tap_tiles,
+        tiling.blocks,
+        tiling.outputs,
         math.prod(w_shape[1:]),
         image_parts,
         part * size,
     ]
-    launch(function(weights.collect_text, weights.collect_name, tile), words, blocks)
+    run_kernel(function(weights.collect_text, weights.collect_name, tile), words, blocks)
     return out
 
 
-def weight_parts(plan: Weights, sums: int, images: int) -> list[int]:
+def weight_parts(tiling: WeightGradient, sums: int, images: int) -> list[int]:
     """In how many parts images, blocks and tap tiles are computed: images, if sums are small."""
-    cost = plan.cost / plan.groups * images
-    most = min(images // plan.round, SUMS // sums, more_parts(plan.groups, cost), IMAGE_PARTS)
+    cost = tiling.cost / tiling.groups * images
+    most = min(images // tiling.round, SUMS // sums, more_parts(tiling.groups, cost), IMAGE_PARTS)
     image_parts = max(1, most)
-    most = more_parts(plan.groups * image_parts, cost / image_parts)
-    block_parts = min(plan.blocks, math.isqrt(most))
-    return [image_parts, block_parts, min(plan.tap_tiles, most // block_parts)]
+    most = more_parts(tiling.groups * image_parts, cost / image_parts)
+    block_parts = min(tiling.blocks, math.isqrt(most))
+    return [image_parts, block_parts, min(tiling.tap_tiles, most // block_parts)]
 
 
-def add_weights(plan: Weights, x, g, sums: np.ndarray, parts: list[int]) -> None:
+def add_weights(tiling: WeightGradient, x, g, sums: np.ndarray, parts: list[int]) -> None:
     size = x.itemsize
     count = len(x)
-    x, x_image = laid_out(x, plan.packing, plan.packing.is_source and plan.inside, plan.round)
-    g, g_image = laid_out(g, plan.g_packing, plan.g_packing.is_source and plan.inside, plan.round)
+    inside, round = tiling.inside, tiling.round
+    x, x_image = laid_out(x, tiling.packing, tiling.packing.is_source and inside, round)
+    g, g_image = laid_out(g, tiling.g_packing, tiling.g_packing.is_source and inside, round)
     words = [
         address(x),
         address(g),
         address(sums),
-        plan.taps.address,
-        plan.x_places.address,
-        plan.g_places.address,
-        plan.vectors,
-        plan.tail_x_places.address,
-        plan.tail_g_places.address,
-        plan.tail_lanes.address,
-        plan.tails,
-        plan.tap_tiles,
-        plan.blocks,
-        plan.outputs,
-        plan.groups,
+        tiling.taps.address,
+        tiling.x_places.address,
+        tiling.g_places.address,
+        tiling.vectors,
+        tiling.tail_x_places.address,
+        tiling.tail_g_places.address,
+        tiling.tail_lanes.address,
+        tiling.tails,
+        tiling.tap_tiles,
+        tiling.blocks,
+        tiling.outputs,
+        tiling.groups,
         count,
-        plan.round,
-        plan.span,
+        tiling.round,
+        tiling.span,
         *parts,
         x_image,
-        plan.inputs * plan.packing.plane * size,
+        tiling.inputs * tiling.packing.plane * size,
         g_image,
-        plan.g_packing.plane * size,
+        tiling.g_packing.plane * size,
     ]
-    kernel = function(weights.text, weights.name, plan.tile)
-    launch(kernel, words, plan.groups * math.prod(parts))
+    kernel = function(weights.text, weights.name, tiling.tile)
+    run_kernel(kernel, words, tiling.groups * math.prod(parts))

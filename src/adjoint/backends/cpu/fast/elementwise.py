@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ....kernels.language import TYPES
-from ..dispatch import arrays_of
-from ..jit import available
+from ..jit.availability import available
+from ..operands import arrays_of
 from .maps import Launcher
 
 
-def large(name: str, small: Callable, inputs: tuple, attrs: dict[str, Any]) -> np.ndarray:
-    """An op on large arrays, by its kernel if it has one for their dtypes."""
+def compute(name: str, small: Callable, inputs: tuple, attrs: dict[str, Any]) -> np.ndarray:
+    """Compute an op on large arrays, by its kernel if it has one for their dtypes."""
     dtypes = tuple([None if x is None else x.dtype for x in inputs])
     launcher = launcher_of(name, dtypes, tuple(attrs), attrs.get("dtype"))
     if launcher is None:
@@ -26,7 +26,7 @@ def large(name: str, small: Callable, inputs: tuple, attrs: dict[str, Any]) -> n
 def launcher_of(
     name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: np.dtype | None
 ) -> Launcher | None:
-    """The kernel of an op on arrays of these dtypes; None where it has none."""
+    """The launcher of an op's kernel for arrays of these dtypes; None where it has none."""
     if not available() or any(t is not None and t not in TYPES for t in dtypes):
         return None
     from ....kernels.ops import Unsupported, kernel_of

@@ -6,27 +6,20 @@ is in the products of large matrices, on all cores. LAPACK isn't asked: its thre
 stand in each other's way, and it has no function for many small matrices.
 """
 
-import functools
 from collections.abc import Iterator
 
 import numpy as np
 
 from ....kernels import elimination as templates
 from ..jit.addresses import address
-from ..jit.compiler import compiled
 from ..jit.memory import empty
-from .launch import chunks_of, launch
+from .machine_code import chunks_of, kernel_of, run_kernel
 from .matmul import add_product
 
 KINDS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 CHUNK = 1 << 13  # elements of a chunk
 EXCHANGED = 128  # columns of a chunk whose rows are exchanged
 MOST = templates.MOST
-
-
-@functools.cache
-def kernel(name: str, *parameters: str | int | bool) -> int:
-    return compiled(getattr(templates, name)(*parameters), name)
 
 
 def in_whole_steps(x: np.ndarray) -> np.ndarray:
@@ -80,7 +73,8 @@ def small_cholesky(x: np.ndarray) -> np.ndarray:
     count, group = matrices_in_chunks(x)
     step, row_step, _ = steps(x)
     words = [address(x), address(orders), count, group, row_step, step]
-    launch(kernel("cholesky", KINDS[x.dtype], x.shape[-1]), words, chunks_of(group, count))
+    entry = kernel_of(templates.cholesky, KINDS[x.dtype], x.shape[-1])
+    run_kernel(entry, words, chunks_of(group, count))
     return orders
 
 
@@ -109,8 +103,8 @@ def small_cholesky_gradient(u: np.ndarray, g: np.ndarray) -> None:
     count, group = matrices_in_chunks(g)
     step, row_step, _ = steps(g)
     words = [address(u), address(g), count, group, row_step, step, *reversed(steps(u)[:2])]
-    entry = kernel("cholesky_gradient", KINDS[g.dtype], g.shape[-1])
-    launch(entry, words, chunks_of(group, count))
+    entry = kernel_of(templates.cholesky_gradient, KINDS[g.dtype], g.shape[-1])
+    run_kernel(entry, words, chunks_of(group, count))
 
 
 # Triangles.
@@ -154,8 +148,8 @@ def substitute(x: np.ndarray, y: np.ndarray, width: int, lower: bool, unit: bool
     y_step, y_row_step, _ = steps(y)
     words = [address(x), address(y), blocks, total, group, row_step, column_step, x_step]
     words += [y_row_step, y_step]
-    entry = kernel("solve_triangular", KINDS[y.dtype], n, width, lower, unit)
-    launch(entry, words, chunks_of(group, total))
+    entry = kernel_of(templates.solve_triangular, KINDS[y.dtype], n, width, lower, unit)
+    run_kernel(entry, words, chunks_of(group, total))
 
 
 def solve_vector(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> None:
@@ -165,9 +159,8 @@ def solve_vector(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> None:
     by_rows = column_step == 1
     words = [address(x), address(y), x.shape[1], count, group]
     words += [row_step if by_rows else column_step, step, steps(y)[0]]
-    launch(
-        kernel("solve_vector", KINDS[y.dtype], by_rows, lower, unit), words, chunks_of(group, count)
-    )
+    entry = kernel_of(templates.solve_vector, KINDS[y.dtype], by_rows, lower, unit)
+    run_kernel(entry, words, chunks_of(group, count))
 
 
 # LU.
@@ -197,7 +190,7 @@ def small_lu(x: np.ndarray) -> np.ndarray:
     count, group = matrices_in_chunks(x)
     step, row_step, _ = steps(x)
     words = [address(x), address(pivots), x.shape[1], count, group, row_step, step]
-    launch(kernel("lu", KINDS[x.dtype], x.shape[-1]), words, chunks_of(group, count))
+    run_kernel(kernel_of(templates.lu, KINDS[x.dtype], x.shape[-1]), words, chunks_of(group, count))
     return pivots
 
 
@@ -208,11 +201,14 @@ def exchange(x: np.ndarray, pivots: np.ndarray, backwards: bool = False) -> None
     step, row_step, _ = steps(x)
     words = [address(x), address(pivots), pivots.shape[1], pivots.shape[1], -1 if backwards else 1]
     words += [columns, EXCHANGED, parts, row_step, step]
-    launch(kernel("exchange", KINDS[x.dtype]), words, count * parts)
+    run_kernel(kernel_of(templates.exchange, KINDS[x.dtype]), words, count * parts)
 
 
 def lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed: bool):
-    """What contiguous matrices, of which `lu` left the factors, or their transposes take to y."""
+    """Solve x @ out = y, or xᵀ @ out = y if `transposed`, where `lu` left the factors of x.
+
+    All are contiguous.
+    """
     if factors.shape[-1] <= MOST:
         return small_lu_solve(factors, pivots, np.ascontiguousarray(y), transposed)
     out = y.copy()
@@ -236,6 +232,6 @@ def small_lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, trans
         total, group = count * blocks, max(1, CHUNK // (n * max(n, width)))
         parts = (factors, pivots, y[..., start:], out[..., start:])
         words = [*map(address, parts), columns, blocks, total, group]
-        entry = kernel("lu_solve", KINDS[y.dtype], n, width, transposed)
-        launch(entry, words, chunks_of(group, total))
+        entry = kernel_of(templates.lu_solve, KINDS[y.dtype], n, width, transposed)
+        run_kernel(entry, words, chunks_of(group, total))
     return out

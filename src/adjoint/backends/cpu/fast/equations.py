@@ -13,7 +13,7 @@ from . import elimination
 from .elimination import KINDS
 
 
-def taken(x: np.ndarray) -> bool:
+def can_take(x: np.ndarray) -> bool:
     return x.dtype in KINDS and x.size > 0
 
 
@@ -36,7 +36,7 @@ def as_lines(x: np.ndarray) -> np.ndarray:
 
 
 def cholesky(x: np.ndarray) -> np.ndarray:
-    if not taken(x):
+    if not can_take(x):
         return reference.cholesky(x)
     out = copied(x)
     orders = elimination.cholesky(stacked(out)).reshape(x.shape[:-2])
@@ -50,7 +50,7 @@ def cholesky(x: np.ndarray) -> np.ndarray:
 
 
 def cholesky_gradient(dout: np.ndarray, out: np.ndarray) -> np.ndarray:
-    if not taken(out):
+    if not can_take(out):
         return solving.cholesky_gradient(dout, out)
     upper = np.ascontiguousarray(out.swapaxes(-1, -2))
     result = copied(dout.swapaxes(-1, -2))
@@ -60,14 +60,14 @@ def cholesky_gradient(dout: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def lu(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if not taken(x):
+    if not can_take(x):
         return solving.lu(x)
     factors = copied(x)
     return factors, elimination.lu(stacked(factors)).reshape(x.shape[:-1])
 
 
 def lu_solve(x, factors, pivots, y, *, transposed: bool, asked: str) -> np.ndarray:
-    if not (y.size and taken(factors) and pivots.flat[0]):
+    if not (y.size and can_take(factors) and pivots.flat[0]):
         return solving.lu_solve(x, factors, pivots, y, transposed=transposed, asked=asked)
     if not np.diagonal(factors, 0, -2, -1).all():
         raise solving.singular(asked, x)
@@ -78,14 +78,14 @@ def lu_solve(x, factors, pivots, y, *, transposed: bool, asked: str) -> np.ndarr
 
 
 def inv(x: np.ndarray) -> np.ndarray:
-    if not taken(x):
+    if not can_take(x):
         return solving.inv(x)
     one = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
     return lu_solve(x, *lu(x), one, transposed=False, asked="inv")
 
 
 def slogdet(x: np.ndarray, *, real: np.dtype) -> tuple:
-    if not taken(x):
+    if not can_take(x):
         return solving.slogdet(x, real=real)
     factors, pivots = lu(x)
     diagonal = np.diagonal(factors, 0, -2, -1)
@@ -97,7 +97,7 @@ def slogdet(x: np.ndarray, *, real: np.dtype) -> tuple:
 
 
 def solve_triangular(x: np.ndarray, y: np.ndarray, *, upper: bool, unit: bool) -> np.ndarray:
-    if not (y.size and taken(x)):
+    if not (y.size and can_take(x)):
         return solving.solve_triangular(x, y, upper=upper, unit=unit)
     if not unit:
         solving.check_diagonal(x)
@@ -107,7 +107,7 @@ def solve_triangular(x: np.ndarray, y: np.ndarray, *, upper: bool, unit: bool) -
 
 
 def cholesky_solve(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    if not (y.size and taken(x)):
+    if not (y.size and can_take(x)):
         return solving.cholesky_solve(x, y)
     solving.check_diagonal(x)
     out, lines = copied(y), stacked(as_lines(x))

@@ -1,4 +1,4 @@
-"""Elementwise kernels on arrays of any layout: how a launch is put together."""
+"""Elementwise kernels on arrays of any layout, lowered to launches, and run."""
 
 import math
 import struct
@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....kernels.frame import Layout
 from ....kernels.language import Kernel
-from ....kernels.llvm import Layout, render
+from ....kernels.llvm import render
 from ...spaces import Ints, axis_order, merged, steps_in
 from ..jit.addresses import address
 from ..jit.compiler import compiled
@@ -19,12 +20,12 @@ from ..jit.threads import run
 CHUNK = 1 << 14  # elements
 STREAMED = 1 << 23  # bytes of an output, from which on it is written past the caches
 LINE = 64  # bytes
-MOST_PLANS = 256  # of one kernel
+MOST_LAUNCHES = 256  # of one kernel
 FORMATS = {"f2": "e6x", "f4": "f4x", "f8": "d", "b1": "?7x"}
 
 
-class Plan(NamedTuple):
-    """A launch on arrays of certain shapes and strides, but for their addresses and the numbers.
+class Launch(NamedTuple):
+    """A kernel for arrays of certain shapes and strides; addresses and numbers are missing.
 
     `past`: the kernel that writes its outputs past the caches, or 0.
     """
@@ -39,7 +40,7 @@ class Plan(NamedTuple):
 
 
 class Launcher:
-    """A kernel with its machine code for each layout, and plans for the shapes, it has met.
+    """Runs a kernel: keeps its machine code for each layout, and launches for shapes it has met.
 
     It takes arrays only, also for single numbers.
     """
@@ -48,7 +49,7 @@ class Launcher:
         self.kernel = kernel
         self.dtypes = [out.type.dtype for out in kernel.outputs]
         self.addresses: dict[Layout, int] = {}
-        self.plans: dict[tuple, Plan] = {}
+        self.launches: dict[tuple, Launch] = {}
         widest = max((v.type.bits for v in kernel.values if v.op != "constant"), default=32)
         self.lanes = 8 if widest == 64 else 16
         self.chunk = CHUNK if len(kernel.values) < 24 else CHUNK // 4
@@ -63,53 +64,53 @@ class Launcher:
     ) -> list[np.ndarray]:
         """The outputs of a kernel without reductions, in new memory or in that of arrays."""
         key = layout_key(arrays, outputs)
-        plan = self.plans.get(key)
-        if plan is None:
-            plan = self.remembered(key, self.mapped(arrays, outputs))
-        return self.launch(plan, arrays, numbers, outputs)
+        launch = self.launches.get(key)
+        if launch is None:
+            launch = self.keep(key, self.lower_map(arrays, outputs))
+        return self.run(launch, arrays, numbers, outputs)
 
-    def remembered(self, key: tuple, plan: Plan) -> Plan:
-        if len(self.plans) >= MOST_PLANS:
-            self.plans.clear()
-        self.plans[key] = plan
-        return plan
+    def keep(self, key: tuple, launch: Launch) -> Launch:
+        if len(self.launches) >= MOST_LAUNCHES:
+            self.launches.clear()
+        self.launches[key] = launch
+        return launch
 
-    def launch(
+    def run(
         self,
-        plan: Plan,
+        launch: Launch,
         arrays: Sequence[np.ndarray],
         numbers: Sequence[Any],
         outputs: Sequence[np.ndarray | None] | None,
     ) -> list[np.ndarray]:
-        if outputs is None and plan.order is None:
-            made = [empty(shape, dtype) for shape, dtype in plan.outputs]
+        if outputs is None and launch.order is None:
+            results = [empty(shape, dtype) for shape, dtype in launch.outputs]
         else:
-            made = completed(plan, outputs)
+            results = completed(launch, outputs)
         if len(self.used) < len(arrays):
             arrays = [arrays[k] for k in self.used]
-        words, aligned = plan.words[:], 0
-        places = iter(plan.places)
+        words, aligned = launch.words[:], 0
+        places = iter(launch.places)
         for x in arrays:
             words[next(places)] = address(x)
-        for out in made:
+        for out in results:
             start = words[next(places)] = address(out)
             aligned |= start
         for k in self.numbers:
             words.append(word_of(numbers[k], self.kernel.scalars[k].dtype))
-        past = plan.past if outputs is None and not aligned % LINE else 0
-        run(past or plan.kernel, words.buffer_info()[0], plan.chunks)
-        return made
+        past = launch.past if outputs is None and not aligned % LINE else 0
+        run(past or launch.kernel, words.buffer_info()[0], launch.chunks)
+        return results
 
-    def mapped(
+    def lower_map(
         self, arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray | None] | None
-    ) -> Plan:
-        """Plan a launch of a kernel without reductions."""
+    ) -> Launch:
+        """Lower a kernel without reductions to a launch."""
         shape = np.broadcast_shapes(*(x.shape for x in arrays))
         steps = [steps_in(x, shape) for x in arrays]
         order = axis_order(shape, steps)
         shapes = [shape for _ in self.dtypes]
-        own = steps_of_outputs(outputs or [None] * len(shapes), shapes, self.dtypes, order)
-        steps = [steps[k] for k in self.used] + own
+        steps = [steps[k] for k in self.used]
+        steps += steps_of_outputs(outputs or [None] * len(shapes), shapes, self.dtypes, order)
         axes = merged([shape[k] for k in order], [[s[k] for k in order] for s in steps])
         axes = axes.with_longest_last() if axes.sizes and axes.sizes[-1] < self.lanes else axes
         *outer, columns = axes.sizes or [1]
@@ -118,17 +119,17 @@ class Launcher:
         parts = -(-columns // max(column_step, 1))
         sizes = [arrays[k].itemsize for k in self.used] + [t.itemsize for t in self.dtypes]
         words, places, access = [rows, columns, row_step, column_step, parts, *outer], [], ""
-        for size, own in zip(sizes, axes.steps, strict=True):
-            step = own[-1] if own else size  # a single element: nothing follows it
+        for size, strides in zip(sizes, axes.steps, strict=True):
+            step = strides[-1] if strides else size  # a single element: nothing follows it
             access += "c" if step == size else "b" if not step else "s"
             places.append(len(words))
-            words += (0, step, *own[:-1])
+            words += (0, step, *strides[:-1])
         layout = Layout(access, len(outer), lanes=self.lanes)
         chunks = -(-rows // row_step) * parts
         past = self.past(layout, columns) if outputs is None and not outer else 0
-        return self.plan(layout, past, words, places, chunks, order, shapes)
+        return self.launch_of(layout, past, words, places, chunks, order, shapes)
 
-    def plan(
+    def launch_of(
         self,
         layout: Layout,
         past: int,
@@ -137,10 +138,11 @@ class Launcher:
         chunks: int,
         order: list[int],
         shapes: list[Ints],
-    ) -> Plan:
+    ) -> Launch:
         outputs = list(zip(shapes, self.dtypes, strict=True))
         turned = order if order != sorted(order) else None
-        return Plan(self.address(layout), past, array("q", words), places, chunks, turned, outputs)
+        kernel = self.address(layout)
+        return Launch(kernel, past, array("q", words), places, chunks, turned, outputs)
 
     def past(self, layout: Layout, columns: int) -> int:
         """The kernel that writes past the caches, if outputs are so large that this is better."""
@@ -160,19 +162,19 @@ class Launcher:
         return found
 
 
-def completed(plan: Plan, outputs: Sequence[np.ndarray | None] | None) -> list[np.ndarray]:
+def completed(launch: Launch, outputs: Sequence[np.ndarray | None] | None) -> list[np.ndarray]:
     """The outputs, in new memory where none is given."""
-    given = outputs or [None] * len(plan.outputs)
+    outputs = outputs or [None] * len(launch.outputs)
     return [
-        laid_out(shape, dtype, plan.order) if out is None else out
-        for out, (shape, dtype) in zip(given, plan.outputs, strict=True)
+        laid_out(shape, dtype, launch.order) if out is None else out
+        for out, (shape, dtype) in zip(outputs, launch.outputs, strict=True)
     ]
 
 
 def layout_key(
     arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray | None] | None, *more: Any
 ) -> tuple:
-    """What a plan depends on."""
+    """What a launch depends on."""
     key: list[Any] = [*more]
     for x in arrays:
         key += (x.shape, x.strides)

@@ -1,6 +1,6 @@
 """Matrix products: our own kernel where it takes less time than NumPy's BLAS.
 
-A plan says how a product of two arrays of given shapes and strides is cut into chunks. It may
+How a product is cut into chunks is decided once for arrays of given shapes and strides. It may
 depend on the number of threads, since the result doesn't: each element is summed in one order.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....kernels.matmul import POINTERS, WORDS, module
-from ....kernels.tiles import Tile
+from ....kernels.tiles import ProductTile
 from ..jit import compiler, threads
 from ..jit.addresses import HEADER
 from ..jit.memory import empty
@@ -36,9 +36,11 @@ SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 SCALARS = {"f": "float", "d": "double"}
 
 
-class Plan(NamedTuple):
+class ProductLaunch(NamedTuple):
+    """The kernel of a product of arrays of certain shapes and strides; addresses are missing."""
+
     kernel: int
-    words: array  # of a launch; the pointers are missing
+    words: array  # the pointers are missing
     chunks: int
     shape: tuple[int, ...]  # of the result
 
@@ -52,12 +54,12 @@ def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.matmul(x, y)
     if x.shape[-2] == 1 == y.shape[-1] and x.shape[-1] == y.shape[-2]:
         return inner_products(x[..., 0, :], y[..., 0])[..., None, None]
-    way = plan(x.shape, x.strides, y.shape, y.strides, dtype.char, threads.get_num_threads())
-    if way is None or not (x.flags.aligned and y.flags.aligned):
+    launch = lower(x.shape, x.strides, y.shape, y.strides, dtype.char, threads.get_num_threads())
+    if launch is None or not (x.flags.aligned and y.flags.aligned):
         return np.matmul(x, y)
-    out = empty(way.shape, dtype)
-    words = with_pointers(way, x, y, out, out)
-    threads.run(way.kernel, words.buffer_info()[0], way.chunks)
+    out = empty(launch.shape, dtype)
+    words = with_pointers(launch, x, y, out, out)
+    threads.run(launch.kernel, words.buffer_info()[0], launch.chunks)
     return out
 
 
@@ -65,25 +67,25 @@ def linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.nda
     """x @ weight.T + bias, for a matrix x."""
     if bias is None:
         return matmul(x, weight.T)
-    dtype, way = x.dtype, None
+    dtype, launch = x.dtype, None
     alike = dtype is weight.dtype is bias.dtype and (dtype is SINGLE or dtype is DOUBLE)
     if alike and x.size * len(weight) >= LEAST and bias.flags.c_contiguous:
-        y = weight.T
-        way = plan(x.shape, x.strides, y.shape, y.strides, dtype.char, threads.get_num_threads())
-    if way is None or not (x.flags.aligned and weight.flags.aligned and bias.flags.aligned):
+        y, count = weight.T, threads.get_num_threads()
+        launch = lower(x.shape, x.strides, y.shape, y.strides, dtype.char, count)
+    if launch is None or not (x.flags.aligned and weight.flags.aligned and bias.flags.aligned):
         return KERNELS["linear"](x, weight, bias)
-    out = empty(way.shape, dtype)
-    words = with_pointers(way, x, y, out, bias)
+    out = empty(launch.shape, dtype)
+    words = with_pointers(launch, x, y, out, bias)
     words[-4] = True
-    threads.run(way.kernel, words.buffer_info()[0], way.chunks)
+    threads.run(launch.kernel, words.buffer_info()[0], launch.chunks)
     return out
 
 
 def with_pointers(
-    way: Plan, x: np.ndarray, y: np.ndarray, out: np.ndarray, start: np.ndarray
+    launch: ProductLaunch, x: np.ndarray, y: np.ndarray, out: np.ndarray, start: np.ndarray
 ) -> array:
     """The words of a launch."""
-    words = way.words[:]
+    words = launch.words[:]
     words[0], words[1] = id(x) + HEADER, id(y) + HEADER
     words[2], words[3] = id(out) + HEADER, id(start) + HEADER
     return words
@@ -91,17 +93,17 @@ def with_pointers(
 
 def add_product(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     """out += x @ y, all with three axes and of one dtype, out with neighbours in a row."""
-    way = None
+    launch = None
     if x.size * y.shape[-1] >= LEAST:
         char, count = x.dtype.char, threads.get_num_threads()
-        way = plan(x.shape, x.strides, y.shape, y.strides, char, count)
-    if way is None:
+        launch = lower(x.shape, x.strides, y.shape, y.strides, char, count)
+    if launch is None:
         out += np.matmul(x, y)
         return
-    words = with_pointers(way, x, y, out, out)
+    words = with_pointers(launch, x, y, out, out)
     out_batch, out_step = (stride // out.itemsize for stride in out.strides[:2])
     words[-3], words[-2], words[-1] = out_step, out_batch, True
-    threads.run(way.kernel, words.buffer_info()[0], way.chunks)
+    threads.run(launch.kernel, words.buffer_info()[0], launch.chunks)
 
 
 class Factors(NamedTuple):
@@ -118,8 +120,9 @@ class Factors(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def plan(x_shape, x_strides, y_shape, y_strides, char: str, count: int) -> Plan | None:
-    """How to multiply; None where NumPy's BLAS is left to do it, or to refuse it."""
+def lower(x_shape, x_strides, y_shape, y_strides, char: str, count: int) -> ProductLaunch | None:
+    """The launch of a product on `count` threads; None where NumPy's BLAS is left to do it, or to
+    refuse it."""
     given = factors(x_shape, x_strides, y_shape, y_strides, np.dtype(char).itemsize)
     if given is None:
         return None
@@ -157,11 +160,11 @@ def plan(x_shape, x_strides, y_shape, y_strides, char: str, count: int) -> Plan 
     shape = (*np.broadcast_shapes(x_shape[:-2], y_shape[:-2]), x_shape[-2], y_shape[-1])
     chunks = blocks * -(-batch // group)
     block = array("q", [*(0 for _ in POINTERS), *(words[name] for name in WORDS)])
-    return Plan(kernel(tile), block, chunks, shape)
+    return ProductLaunch(kernel(tile), block, chunks, shape)
 
 
 @functools.cache
-def kernel(tile: Tile) -> int:
+def kernel(tile: ProductTile) -> int:
     return compiler.compiled(module(tile), "matmul")
 
 
@@ -211,10 +214,10 @@ def batch_axes(x_shape, x_steps, y_shape, y_steps) -> list[tuple[int, int, int]]
     return axes
 
 
-def tile_for(given: Factors, char: str) -> Tile:
+def tile_for(given: Factors, char: str) -> ProductTile:
     rows, vectors = registers()
     lanes = 64 // np.dtype(char).itemsize
-    return Tile(
+    return ProductTile(
         SCALARS[char],
         given.x_by_rows,
         even_part(given.rows, rows),
@@ -239,12 +242,12 @@ def even_part(total: int, most: int) -> int:
     return min(waste, key=waste.__getitem__)
 
 
-def packs(given: Factors, tile: Tile, width: int) -> bool:
+def packs(given: Factors, tile: ProductTile, width: int) -> bool:
     """Whether to pack the first factor, too: its columns, if they are read more than once."""
     return not given.x_by_rows and width > tile.width
 
 
-def grid(given: Factors, tile: Tile, count: int) -> tuple[int, int]:
+def grid(given: Factors, tile: ProductTile, count: int) -> tuple[int, int]:
     """Rows and columns of a block: what should take least time on so many threads."""
     batch = math.prod(axis[0] for axis in given.batch)
     tiles, panels = -(-given.rows // tile.rows), -(-given.columns // tile.width)

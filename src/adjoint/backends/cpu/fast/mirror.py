@@ -4,22 +4,14 @@ Each function takes what the NumPy function of its name takes, and passes on to 
 take itself.
 """
 
-import functools
-
 import numpy as np
 
 from ....kernels import mirror as templates
 from .. import triangles as reference
 from ..jit.addresses import address
-from ..jit.compiler import compiled
 from ..jit.memory import empty
 from .elimination import KINDS, in_whole_steps, steps
-from .launch import chunks_of, launch
-
-
-@functools.cache
-def kernel(name: str, kind: str) -> int:
-    return compiled(getattr(templates, name)(kind), name)
+from .machine_code import chunks_of, kernel_of, run_kernel
 
 
 def computed(name: str, x: np.ndarray) -> np.ndarray:
@@ -29,7 +21,7 @@ def computed(name: str, x: np.ndarray) -> np.ndarray:
     blocks = chunks_of(templates.SIDE, n)
     step, row_step, column_step = steps(stacked)
     words = [address(stacked), address(out), n, blocks, row_step, column_step, step]
-    launch(kernel(name, KINDS[x.dtype]), words, len(stacked) * blocks)
+    run_kernel(kernel_of(getattr(templates, name), KINDS[x.dtype]), words, len(stacked) * blocks)
     return out
 
 

@@ -6,7 +6,7 @@ import functools
 import numpy as np
 
 from ....kernels.language import TYPES, Kernel, Type, element
-from ..jit.memory import empty, pooled
+from ..jit.memory import call_with_pool, empty
 from ..table import KERNELS
 from .maps import Launcher
 
@@ -19,7 +19,7 @@ def copier(type: Type) -> Launcher:
 def copied(x: np.ndarray) -> np.ndarray:
     """x in memory of its own, in the order of its axes."""
     if x.dtype not in TYPES:
-        return pooled(np.ascontiguousarray, x)
+        return call_with_pool(np.ascontiguousarray, x)
     return copier(TYPES[x.dtype]).map([x], outputs=[empty(x.shape, x.dtype)])[0]
 
 
@@ -34,7 +34,7 @@ def reshape(x, *, shape):
 
 def in_pool(name: str):
     small = KERNELS[name]
-    return lambda *inputs, **attrs: pooled(small, *inputs, **attrs)
+    return lambda *inputs, **attrs: call_with_pool(small, *inputs, **attrs)
 
 
 FAST = {"reshape": reshape, **{name: in_pool(name) for name in ("concat", "pad", "place")}}

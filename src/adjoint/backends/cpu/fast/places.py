@@ -5,19 +5,17 @@ passes on to that what it doesn't take: other layouts, small arrays, and an inde
 that the error is the same too.
 """
 
-import functools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ....kernels import places as templates
 from .. import indexing as reference
 from ..jit.addresses import address
-from ..jit.compiler import compiled
 from ..jit.memory import empty
 from ..table import wide
-from .launch import BY_DTYPE, BY_SIZE, chunks_of, launch
+from .machine_code import BY_DTYPE, BY_SIZE, chunks_of, kernel_of, run_kernel
 
 WHOLE = slice(None)
 COMPONENT = {np.dtype("c8"): np.dtype("f4"), np.dtype("c16"): np.dtype("f8")}
@@ -31,11 +29,6 @@ OWNED = 1 << 18  # bytes that a chunk of a scatter owns
 PARTS = 64  # chunks of a scatter, at most: each looks at all indices
 WIDE = 64  # bytes of a row, from which on it pays that several chunks look at all indices
 LANES = 32  # elements of a row, at least, that a chunk is given where rows are split
-
-
-@functools.cache
-def kernel(name: str, *options: Any) -> int:
-    return compiled(getattr(templates, name)(*options), name)
 
 
 class View(NamedTuple):
@@ -74,7 +67,7 @@ def flat(indices: tuple[np.ndarray, ...], axes: tuple[int, ...]) -> np.ndarray |
     words = [0, address(out), out.size, step]
     for index, length in zip(indices, axes, strict=True):
         words += [address(index), length]
-    words = launch(kernel("combine", len(axes)), words, chunks_of(step, out.size))
+    words = run_kernel(kernel_of(templates.combine, len(axes)), words, chunks_of(step, out.size))
     return None if words[templates.BAD] else out
 
 
@@ -105,14 +98,14 @@ def gathered(x: np.ndarray, indices: tuple[np.ndarray, ...], spec: tuple) -> np.
     out = empty(found.shape, x.dtype)
     axis = math.prod(found.axes)
     if width == 1:
-        return picked(x, index, out, Rows(found.outer, index.size, 1, axis, 1, 0, 0))
+        return picked(x, index, out, Picks(found.outer, index.size, 1, axis, 1, 0, 0))
     rows, step = found.outer * index.size, max(1, CHUNK // (x.itemsize * found.inner))
     words = [0, address(x), address(index), address(out), rows, step, index.size, axis, width]
-    words = launch(kernel("gather", kind), words, chunks_of(step, rows))
+    words = run_kernel(kernel_of(templates.gather, kind), words, chunks_of(step, rows))
     return None if words[templates.BAD] else out
 
 
-class Rows(NamedTuple):
+class Picks(NamedTuple):
     """out[r, i] = x[r // group, index[r, i] * stride + i * ramp], with r * move before index[r]."""
 
     count: int
@@ -124,7 +117,7 @@ class Rows(NamedTuple):
     move: int
 
 
-def picked(x: np.ndarray, index: np.ndarray, out: np.ndarray, rows: Rows) -> np.ndarray | None:
+def picked(x: np.ndarray, index: np.ndarray, out: np.ndarray, rows: Picks) -> np.ndarray | None:
     size = max(1, rows.width * 8)
     step = max(1, CHUNK // size)
     parts = chunks_of(CHUNK, size)
@@ -132,7 +125,7 @@ def picked(x: np.ndarray, index: np.ndarray, out: np.ndarray, rows: Rows) -> np.
     words = [0, address(x), address(index), address(out)]
     words += [rows.count, step, rows.width, parts, piece, *rows[2:]]
     chunks = chunks_of(step, rows.count) * parts
-    words = launch(kernel("pick", BY_SIZE[x.itemsize]), words, chunks)
+    words = run_kernel(kernel_of(templates.pick, BY_SIZE[x.itemsize]), words, chunks)
     return None if words[templates.BAD] else out
 
 
@@ -165,7 +158,7 @@ def scattered(
     words = [0, address(terms), address(index), address(out)]
     words += [found.outer, group, index.size, axis, width, parts, step]
     chunks = chunks_of(group, found.outer) * parts
-    words = launch(kernel("scatter", BY_DTYPE[real], width == 1), words, chunks)
+    words = run_kernel(kernel_of(templates.scatter, BY_DTYPE[real], width == 1), words, chunks)
     return None if words[templates.BAD] else out.astype(x.dtype, copy=False)
 
 
@@ -184,10 +177,10 @@ def taken_along(x: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray | Non
     places = np.ascontiguousarray(index, np.int64)
     outer, inner, length = math.prod(before), math.prod(after), x.shape[axis]
     if count == inner == 1:
-        return picked(x, places, out, Rows(1, outer, 1, length, 1, length, 0))
+        return picked(x, places, out, Picks(1, outer, 1, length, 1, length, 0))
     if inner == 1:
-        return picked(x, places, out, Rows(outer, count, 1, length, 1, 0, count))
-    return picked(x, places, out, Rows(outer * count, inner, count, length, inner, 1, inner))
+        return picked(x, places, out, Picks(outer, count, 1, length, 1, 0, count))
+    return picked(x, places, out, Picks(outer * count, inner, count, length, inner, 1, inner))
 
 
 def scatter_along_axis(
@@ -220,7 +213,7 @@ def scattered_along(
     words = [0, address(terms), address(places), address(out)]
     words += [outer, group, count, shape[axis], inner, parts, width]
     chunks = chunks_of(group, outer) * parts
-    words = launch(kernel("scatter_along", kind, once, inner == 1), words, chunks)
+    words = run_kernel(kernel_of(templates.scatter_along, kind, once, inner == 1), words, chunks)
     return None if words[templates.BAD] else out.astype(x.dtype, copy=False)
 
 

@@ -6,6 +6,7 @@ take itself. Sums are made in the same order, so they are the same.
 
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +16,8 @@ from ....kernels.pooling import Wide
 from ....kernels.template import VECTOR
 from .. import windows as reference
 from ..jit.addresses import address
-from ..jit.compiler import compiled
 from ..jit.memory import empty
-from .launch import BY_DTYPE, chunks_of, launch
+from .machine_code import BY_DTYPE, chunks_of, kernel_of, run_kernel
 
 Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
@@ -28,7 +28,7 @@ LONGEST = 8  # elements along W of a window that vectors are used for
 INT64 = np.dtype(np.int64)
 
 
-class Axis(NamedTuple):
+class PooledAxis(NamedTuple):
     """An axis of an image, and the windows along it."""
 
     size: int
@@ -39,21 +39,16 @@ class Axis(NamedTuple):
     dilation: int
 
 
-@functools.cache
-def kernel(name: str, kind: str, wide: Wide) -> int:
-    return compiled(getattr(templates, name)(kind, wide), name)
-
-
 def axes(shape: Ints, count: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints):
     """H and W of images of shape (N, C, H, W) or (N, C, W), None for others."""
     parts = zip(shape[2:], count, kernel, stride, padding, dilation, strict=True)
-    found = [Axis(n, many, k, s, before, d) for n, many, k, s, (before, _), d in parts]
+    found = [PooledAxis(n, many, k, s, before, d) for n, many, k, s, (before, _), d in parts]
     if len(found) == 1:
-        found.insert(0, Axis(1, 1, 1, 1, 0, 1))
+        found.insert(0, PooledAxis(1, 1, 1, 1, 0, 1))
     return found if len(found) == 2 else None
 
 
-def whole(axis: Axis) -> tuple[int, int]:
+def whole(axis: PooledAxis) -> tuple[int, int]:
     """The windows that lie entirely in the image: the first, and the one after the last."""
     first = chunks_of(axis.stride, axis.padding)
     room = axis.size - 1 + axis.padding - (axis.kernel - 1) * axis.dilation
@@ -67,7 +62,7 @@ def vectors(first: int, last: int, itemsize: int) -> int:
 
 
 @functools.lru_cache(1024)
-def all_reach(axis: Axis) -> bool:
+def all_reach(axis: PooledAxis) -> bool:
     """Whether every window has an element of the image."""
     starts = (i * axis.stride - axis.padding for i in range(axis.count))
     return all(
@@ -76,8 +71,10 @@ def all_reach(axis: Axis) -> bool:
     )
 
 
-def run(name: str, x: np.ndarray, outs: list[np.ndarray], axes: list[Axis], inside: Ints) -> None:
-    """Launch a kernel; `inside` says which outputs are computed as vectors."""
+def run(
+    template: Callable, x: np.ndarray, outs: list[np.ndarray], axes: list[PooledAxis], inside: Ints
+) -> None:
+    """Run a kernel; `inside` says which outputs are computed as vectors."""
     high, across = axes
     first, last = inside
     lanes = vectors(first, last, x.itemsize) if across.kernel <= LONGEST else 0
@@ -87,7 +84,7 @@ def run(name: str, x: np.ndarray, outs: list[np.ndarray], axes: list[Axis], insi
     words = [address(x), *map(address, outs), images, step, high.size, across.size]
     words += [high.count, across.count, high.kernel, high.stride, high.dilation, high.padding]
     words += [across.padding, *((first, last) if lanes else (0, 0))]
-    launch(kernel(name, BY_DTYPE[x.dtype], wide), words, chunks_of(step, images))
+    run_kernel(kernel_of(template, BY_DTYPE[x.dtype], wide), words, chunks_of(step, images))
 
 
 def max_pool(
@@ -100,7 +97,7 @@ def max_pool(
         terms = np.ascontiguousarray(reference.widened(x))
         out = empty((*x.shape[:2], *size), terms.dtype)
         places = empty(out.shape, INT64)
-        run("max_pool", terms, [out, places], found, whole(found[1]))
+        run(templates.max_pool, terms, [out, places], found, whole(found[1]))
         return out.astype(x.dtype, copy=False), places
     return reference.max_pool(x, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
 
@@ -109,10 +106,10 @@ def window_sum(x: np.ndarray, *, kernel: Ints, stride: Ints, padding: Pairs) -> 
     ones = (1,) * len(kernel)
     size = reference.output_size(x.shape, kernel, stride, padding, ones)
     found = axes(x.shape, size, kernel, stride, padding, ones)
-    if found and x.size >= FROM_SUMS and in_order(x, found):
+    if found and x.size >= FROM_SUMS and is_in_order(x, found):
         terms = np.ascontiguousarray(reference.widened(x))
         out = empty((*x.shape[:2], *size), terms.dtype)
-        run("window_sum", terms, [out], found, whole(found[1]))
+        run(templates.window_sum, terms, [out], found, whole(found[1]))
         return out.astype(x.dtype, copy=False)
     return reference.window_sum(x, kernel=kernel, stride=stride, padding=padding)
 
@@ -121,20 +118,20 @@ def window_spread(
     x: np.ndarray, *, shape: Ints, kernel: Ints, stride: Ints, padding: Pairs
 ) -> np.ndarray:
     found = axes(shape, x.shape[2:], kernel, stride, padding, (1,) * len(kernel))
-    if found and math.prod(shape) >= FROM and in_order(x, found):
+    if found and math.prod(shape) >= FROM and is_in_order(x, found):
         terms = np.ascontiguousarray(reference.widened(x))
         out = empty(shape, terms.dtype)
-        run("window_spread", terms, [out], found, spread_inside(found[1]))
+        run(templates.window_spread, terms, [out], found, spread_inside(found[1]))
         return out.astype(x.dtype, copy=False)
     return reference.window_spread(x, shape=shape, kernel=kernel, stride=stride, padding=padding)
 
 
-def in_order(x: np.ndarray, axes: list[Axis]) -> bool:
+def is_in_order(x: np.ndarray, axes: list[PooledAxis]) -> bool:
     """Whether the NumPy function adds the terms of a sum one after the other."""
     return x.dtype.kind == "f" and x.size > 0 and all(a.count >= a.kernel for a in axes)
 
 
-def spread_inside(axis: Axis) -> tuple[int, int]:
+def spread_inside(axis: PooledAxis) -> tuple[int, int]:
     """Of places as far apart as windows, those all of whose windows there are, and of which all
     places up to the next are in the image."""
     if axis.stride not in (1, 2, 4):

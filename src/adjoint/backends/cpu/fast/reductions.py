@@ -7,7 +7,7 @@ import numpy as np
 
 from ....kernels.language import TYPES, Kernel
 from ....kernels.rows import ROWS
-from ...spaces import Ints
+from ...spaces import Ints, positive
 from ..indexing import along
 from ..reductions import scaled_norm, within_range
 from ..table import KERNELS
@@ -24,11 +24,6 @@ def without_axes(x: np.ndarray, axis: Ints, keepdims: bool) -> np.ndarray:
     if keepdims:
         return x
     return x.reshape([n for k, n in enumerate(x.shape) if k not in axis])
-
-
-def positive(axis: Any, rank: int) -> Ints:
-    axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    return tuple(sorted(k % rank for k in axes))
 
 
 def plain(how: str):

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ....kernels.frame import Layout
 from ....kernels.language import F64, TYPES, Kernel, Type, convert, element, reduce
-from ....kernels.llvm import Layout, stashed
+from ....kernels.llvm import stashed
 from ....kernels.rows import dot, norm
 from ...spaces import Axes, Ints, axis_order, merged, steps_in
-from .maps import CHUNK, LINE, STREAMED, Launcher, Plan, layout_key, steps_of_outputs
+from .maps import CHUNK, LINE, STREAMED, Launch, Launcher, layout_key, steps_of_outputs
 
 SHORT = 32  # elements of a row, below which rows are taken side by side
 WIDE = 64  # columns that are reduced together: additions needn't wait for each other
@@ -44,6 +45,8 @@ class Walk(NamedTuple):
 
 
 class RowLauncher(Launcher):
+    """Runs a kernel with reductions."""
+
     def reduce(
         self,
         arrays: Sequence[np.ndarray],
@@ -54,15 +57,15 @@ class RowLauncher(Launcher):
         """The outputs of a kernel whose rows run along `axis`, which stays as ones in those that
         have one element for each row; so it does in arrays that have."""
         key = layout_key(arrays, outputs, axis)
-        plan = self.plans.get(key)
-        if plan is None:
-            plan = self.remembered(key, self.reduced(arrays, axis, outputs))
-        return self.launch(plan, arrays, numbers, outputs)
+        launch = self.launches.get(key)
+        if launch is None:
+            launch = self.keep(key, self.lower_reduction(arrays, axis, outputs))
+        return self.run(launch, arrays, numbers, outputs)
 
-    def reduced(
+    def lower_reduction(
         self, arrays: Sequence[np.ndarray], axis: Ints, outputs: Sequence[np.ndarray] | None
-    ) -> Plan:
-        """Plan a launch of a kernel with reductions."""
+    ) -> Launch:
+        """Lower a kernel with reductions to a launch."""
         arrays = [arrays[k] for k in self.used]
         varies = [self.kernel.sources[k].varies for k in self.used]
         full = [x for x, one in zip(arrays, varies, strict=True) if one]
@@ -88,11 +91,11 @@ class RowLauncher(Launcher):
             access_of(step, size, walk, one)
             for size, step, one in zip(sizes, walk.steps, varies, strict=True)
         )
-        return self.planned(walk, access, not any(own), order, shapes)
+        return self.lower_walk(walk, access, not any(own), order, shapes)
 
-    def planned(
+    def lower_walk(
         self, walk: Walk, access: str, only_rows: bool, order: list[int], shapes: list[Ints]
-    ) -> Plan:
+    ) -> Launch:
         wide = only_rows and walk.columns >= WIDE and "s" not in access
         lanes = WIDE * self.lanes // 16 if wide else self.lanes
         rows, columns = chunk_of(walk, self.chunk, lanes)
@@ -106,7 +109,7 @@ class RowLauncher(Launcher):
         layout = Layout(access, len(walk.outer.sizes), len(walk.inner.sizes), walk.along, lanes)
         chunks = -(-walk.rows // rows) * parts
         past = self.address(self.past_caches(layout)) if self.goes_past(walk, layout) else 0
-        return self.plan(layout, past, words, places, chunks, order, shapes)
+        return self.launch_of(layout, past, words, places, chunks, order, shapes)
 
     def goes_past(self, walk: Walk, layout: Layout) -> bool:
         """Whether outputs are so large, and rows so regular, that they are written past the caches,

@@ -4,29 +4,23 @@ Each function takes what the NumPy function of its name takes, and passes on to 
 take itself. The results are the same, bit for bit.
 """
 
-import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from ....kernels import running as templates
 from .. import reductions as reference
 from ..jit.addresses import address
-from ..jit.compiler import compiled
 from ..jit.memory import empty
-from .launch import BY_DTYPE, chunks_of, launch
+from .machine_code import BY_DTYPE, chunks_of, kernel_of, run_kernel
 
 FROM = 1 << 11  # elements, from which on a launch pays
 FROM_RECURRENCE = 1 << 8  # NumPy makes a few calls for each step of it
 CHUNK = 1 << 14  # elements of a chunk
 
 
-@functools.cache
-def kernel(name: str, kind: str, last: bool) -> int:
-    return compiled(getattr(templates, name)(kind, last), name)
-
-
-def computed(name: str, arrays: list[np.ndarray], axis: int, reverse: bool) -> np.ndarray:
+def computed(template: Callable, arrays: list[np.ndarray], axis: int, reverse: bool) -> np.ndarray:
     """The arrays have one shape and dtype."""
     dtype, shape = arrays[0].dtype, arrays[0].shape
     held = np.float64 if dtype == np.float16 else dtype
@@ -41,30 +35,30 @@ def computed(name: str, arrays: list[np.ndarray], axis: int, reverse: bool) -> n
     words = [*map(address, arrays), address(out), outer, group, length, inner, parts, width]
     words += [length - 1, -1] if reverse else [0, 1]
     chunks = chunks_of(group, outer) * parts
-    launch(kernel(name, BY_DTYPE[out.dtype], inner == 1), words, chunks)
+    run_kernel(kernel_of(template, BY_DTYPE[out.dtype], inner == 1), words, chunks)
     return out.astype(dtype, copy=False)
 
 
-def taken(x: np.ndarray, least: int) -> bool:
+def can_take(x: np.ndarray, least: int) -> bool:
     return x.size >= least and (x.dtype in BY_DTYPE or x.dtype == np.float16)
 
 
 def cumulative_sum(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
-    if taken(x, FROM):
-        return computed("cumulative_sum", [x], axis, reverse)
+    if can_take(x, FROM):
+        return computed(templates.cumulative_sum, [x], axis, reverse)
     return reference.cumulative_sum(x, axis=axis, reverse=reverse)
 
 
 def cumulative_prod(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
-    if taken(x, FROM):
-        return computed("cumulative_prod", [x], axis, reverse)
+    if can_take(x, FROM):
+        return computed(templates.cumulative_prod, [x], axis, reverse)
     return reference.cumulative_prod(x, axis=axis, reverse=reverse)
 
 
 def recurrence(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
     alike = a.shape == b.shape and a.dtype == b.dtype and b.dtype.kind == "f"
-    if alike and taken(b, FROM_RECURRENCE):
-        return computed("recurrence", [a, b], axis, reverse)
+    if alike and can_take(b, FROM_RECURRENCE):
+        return computed(templates.recurrence, [a, b], axis, reverse)
     return reference.recurrence(a, b, axis=axis, reverse=reverse)
 
 

@@ -11,20 +11,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....kernels.llvm import Layout
+from ....kernels.frame import Layout
 from ....kernels.text import Function
 from ..jit.addresses import HEADER, address
 from ..jit.compiler import compiled
 from ..jit.threads import run
-from .launch import chunks_of
+from .machine_code import chunks_of
 from .maps import Launcher
 
 OWN = 6  # words of `many`, which the blocks of the tensors follow
-HEAD = 5  # words of a block before the arrays: see `llvm.Frame`
+HEAD = 5  # words of a block before the arrays: see `frame.Frame`
 
 
-class Plan(NamedTuple):
-    """What depends on sizes only: the words, without arrays and numbers, and the table."""
+class ChunkTable(NamedTuple):
+    """What depends on sizes only: the words, without arrays and numbers, and which chunk of which
+    tensor each chunk is."""
 
     words: bytes
     blocks: tuple[int, int]
@@ -37,23 +38,23 @@ def update(launcher: Launcher, arrays: Sequence[np.ndarray], numbers: np.ndarray
     gaps and of one size; an output may be an input. `numbers`: those of each tensor, in a row."""
     count, dtype = len(launcher.used) + len(launcher.dtypes), launcher.dtypes[0]
     sizes = tuple([a.size for a in arrays[::count]])
-    made = plan(sizes, launcher.chunk, count, len(launcher.kernel.scalars))
-    words = array("q", made.words)
+    chunks = chunk_table(sizes, launcher.chunk, count, len(launcher.kernel.scalars))
+    words = array("q", chunks.words)
     start = words.buffer_info()[0]
     words[0] = launcher.address(Layout("c" * count, 0, lanes=launcher.lanes))
     words[1] = start + 8 * OWN
-    words[2] = made.address
-    blocks = np.frombuffer(words, np.int64, offset=8 * OWN).reshape(made.blocks)
+    words[2] = chunks.address
+    blocks = np.frombuffer(words, np.int64, offset=8 * OWN).reshape(chunks.blocks)
     first = HEAD + 2 * count
     objects = np.fromiter(map(id, arrays), np.int64, len(arrays))
     blocks[:, HEAD:first:2] = objects.reshape(-1, count)
     places = blocks[:, first:].view(dtype)[:, :: 8 // dtype.itemsize]
     places[...] = numbers[:, sorted(launcher.kernel.scalars)]
-    run(many_address(), start, len(made.table))
+    run(many_address(), start, len(chunks.table))
 
 
 @functools.lru_cache(maxsize=64)
-def plan(sizes: tuple[int, ...], chunk: int, arrays: int, numbers: int) -> Plan:
+def chunk_table(sizes: tuple[int, ...], chunk: int, arrays: int, numbers: int) -> ChunkTable:
     parts = [chunks_of(chunk, size) for size in sizes]
     first = HEAD + 2 * arrays
     blocks = np.zeros((len(sizes), first + numbers), np.int64)
@@ -63,7 +64,7 @@ def plan(sizes: tuple[int, ...], chunk: int, arrays: int, numbers: int) -> Plan:
     owners = np.repeat(np.arange(len(sizes)), parts)
     starts = np.cumsum(parts) - parts
     table = np.stack([owners, np.arange(len(owners)) - starts[owners]], axis=1)
-    return Plan(own.tobytes() + blocks.tobytes(), blocks.shape, table, address(table))
+    return ChunkTable(own.tobytes() + blocks.tobytes(), blocks.shape, table, address(table))
 
 
 @functools.cache

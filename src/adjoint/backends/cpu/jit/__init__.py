@@ -1,71 +1,7 @@
 """Kernels at run time: LLVM IR text becomes machine code, which runs on threads of ours.
 
 `compiler` makes functions of text, `cache` keeps their object code on disk, `threads` runs them on
-all cores, `memory` has buffers for their results. Nothing here knows what a kernel computes. May
-import `_errors`, `_threads`, `_timing` and, inside functions, on first use, llvmlite: `import
-adjoint` doesn't pay for a compiler.
+all cores, `memory` has buffers for their results, and `availability` says whether all that works
+here. Nothing here knows what a kernel computes. May import `_foundation` and, inside functions, on
+first use, llvmlite: `import adjoint` doesn't pay for a compiler.
 """
-
-import functools
-import itertools
-import os
-import sys
-import warnings
-
-OLDEST = 20  # the first major version of LLVM that knows all that kernels are written with
-
-complaints = itertools.count()
-
-
-def available() -> bool:
-    """Whether kernels can be compiled and run here. If they can't, the first call says why.
-
-    `ADJOINT_JIT=0` in the environment switches them off, without a word.
-    """
-    why_not = obstacle()
-    if why_not and next(complaints) == 0:
-        warnings.warn(
-            f"{why_not}: NumPy computes everything on the CPU, which is right but slower. Run "
-            "`pip install --upgrade llvmlite` to have fast kernels, or set ADJOINT_JIT=0 in the "
-            "environment to go without.",
-            RuntimeWarning,
-            stacklevel=frames_of_ours(),
-        )
-    return why_not is None
-
-
-def frames_of_ours() -> int:
-    """How many frames lie between a warning and the line outside of adjoint that led to it."""
-    frame, count = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("adjoint."):
-        frame, count = frame.f_back, count + 1
-    return count
-
-
-@functools.cache
-def obstacle() -> str | None:
-    """Why there are no kernels here: nothing to tell if that is what was asked for.
-
-    Whatever keeps the compiler from starting, or a kernel from running, is found here, before the
-    first op relies on them. That takes 3 ms more than loading llvmlite, which ops need anyway.
-    """
-    if os.environ.get("ADJOINT_JIT", "").lower() in ("0", "off", "false", "no"):
-        return ""
-    try:
-        import llvmlite.binding as binding
-
-        binding.check_jit_execution()
-        if binding.llvm_version_info[0] < OLDEST:
-            return f"the installed llvmlite is too old (its LLVM is older than {OLDEST})"
-        from .addresses import are_where_expected
-        from .compiler import try_out
-
-        if not are_where_expected():
-            return "this interpreter's arrays aren't as kernels read them"
-        try_out()
-    except Warning:  # where warnings are errors they aren't ours to handle
-        raise
-    except Exception as error:  # llvmlite's, the loader's, the system's: any of them will do
-        reason = str(error).splitlines() or [type(error).__name__]
-        return f"llvmlite can't be used ({reason[0]})"
-    return None

@@ -15,10 +15,10 @@ import hashlib
 import os
 import sys
 import tempfile
-import warnings
 from pathlib import Path
 
-from . import frames_of_ours, trust
+from ...._foundation.caller_warnings import warn
+from . import trust
 
 MAGIC = b"adjoint kernel 2\n"
 HEAD = len(MAGIC) + hashlib.sha256().digest_size
@@ -93,12 +93,11 @@ def complain(place: Path, why_not: str) -> None:
     if place in warned:
         return
     warned.add(place)
-    warnings.warn(
+    warn(
         f"the kernel cache isn't to be trusted: {why_not}. So kernels are compiled anew, which is "
         "right but takes time. Make that yours alone (chown, chmod go-w), or name another "
         "directory as ADJOINT_CACHE_DIR in the environment (off: none).",
         RuntimeWarning,
-        stacklevel=frames_of_ours(),
     )
 
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ...._foundation.errors import ArgumentError
-from . import allocator, available, compiler, handler
+from . import allocator, compiler, handler
+from .availability import available
 
 POOLED_FROM = 1 << 15  # bytes
 STATISTICS = ("in_use", "idle", "limit", "peak", "allocations", "reuses", "releases")
@@ -59,7 +60,7 @@ class Pool:
         return {name: int(self.words[allocator.PLACE[name]]) for name in STATISTICS}
 
     def trim(self, limit: int) -> int:
-        """Give the oldest idle blocks back to the system; how many bytes that was."""
+        """Return the oldest idle blocks to the system; returns their size in bytes."""
         return self.native_trim(self.address, limit)
 
     def set_limit(self, limit: int) -> None:
@@ -91,8 +92,8 @@ def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return Active.call(np.zeros, shape, dtype)
 
 
-def pooled(function: Callable, *args: Any, **kwargs: Any) -> Any:
-    """function(*args, **kwargs), a NumPy function whose results are large, with pooled memory."""
+def call_with_pool(function: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Call a NumPy function whose results are large: they get their memory from the pool."""
     return Active.call(function, *args, **kwargs)
 
 
@@ -103,13 +104,13 @@ def stats() -> dict[str, int]:
 
 
 def release() -> int:
-    """Give all idle memory back to the system; how many bytes that was."""
+    """Return all idle memory to the system; returns its size in bytes."""
     current = pool()
     return 0 if current is None else current.trim(0)
 
 
 def set_limit(limit: int) -> None:
-    """Let no more than so many bytes be idle."""
+    """Limit the memory that is kept for reuse, in bytes."""
     if type(limit) is not int or limit < 0:
         raise ArgumentError(f"set_cache_limit: the limit is a number of bytes, got {limit!r}")
     current = pool()

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ...._foundation.thread_limits import checked_threads
-from . import fork_join, obstacle
+from . import fork_join
+from .availability import obstacle
 from .compiler import compiled
 
 POSIX = os.name == "posix"

@@ -186,13 +186,15 @@ def forward(machine: Machine, shape: Shape) -> Correlation:
     """conv."""
     inputs, taps = shape.w[1], math.prod(shape.w[2:])
     steps = (shape.outputs * inputs * taps, inputs * taps, taps)
-    plans = []
+    candidates = []
     for apart in (False, True):
         layout, part = geometry.forward(shape.axes, apart)
         one = work(machine, layout, part, (shape.groups, inputs, shape.outputs), shape.size)
         out = (shape.w[0], *shape.out)
-        plans.append(Correlation(layout, (one,), shape.groups, inputs, shape.outputs, steps, out))
-    return min(plans, key=lambda plan: plan.cost)
+        candidates.append(
+            Correlation(layout, (one,), shape.groups, inputs, shape.outputs, steps, out)
+        )
+    return min(candidates, key=lambda tiling: tiling.cost)
 
 
 @functools.lru_cache(1024)
@@ -202,18 +204,18 @@ def backward(machine: Machine, shape: Shape) -> Correlation:
     steps = (inputs * outputs * taps, taps, outputs * taps)
     # A matrix product and the additions of its columns round less the fewer channels there are.
     segment = min(max(3 * inputs, 32), SEGMENT)
-    plans = []
+    candidates = []
     for apart in (False, True):
         layout, parts = geometry.backward(shape.axes, apart)
         works = tuple(
             work(machine, layout, part, (shape.groups, inputs, outputs), shape.size, segment)
             for part in parts
         )
-        plans.append(Correlation(layout, works, shape.groups, inputs, outputs, steps, shape.x))
-    return min(plans, key=lambda plan: plan.cost)
+        candidates.append(Correlation(layout, works, shape.groups, inputs, outputs, steps, shape.x))
+    return min(candidates, key=lambda tiling: tiling.cost)
 
 
-class Weights(NamedTuple):
+class WeightGradient(NamedTuple):
     """conv_weight, in tables of bytes."""
 
     packing: Packing
@@ -239,12 +241,12 @@ class Weights(NamedTuple):
 
 
 @functools.lru_cache(1024)
-def weights(machine: Machine, shape: Shape) -> Weights:
-    plans = [weights_in(machine, shape, apart) for apart in (False, True)]
-    return min(plans, key=lambda plan: plan.cost)
+def weights(machine: Machine, shape: Shape) -> WeightGradient:
+    candidates = [weights_in(machine, shape, apart) for apart in (False, True)]
+    return min(candidates, key=lambda tiling: tiling.cost)
 
 
-def weights_in(machine: Machine, shape: Shape, apart: bool) -> Weights:
+def weights_in(machine: Machine, shape: Shape, apart: bool) -> WeightGradient:
     size, groups, inputs = shape.size, shape.groups, shape.w[1]
     lanes = machine.bytes // size
     layout, part = geometry.forward(shape.axes, apart)
@@ -264,7 +266,7 @@ def weights_in(machine: Machine, shape: Shape, apart: bool) -> Weights:
     moved = packing_cost(layout, groups * inputs, size)
     moved += packing_cost(g_layout, shape.w[0], size)
     adding = 5 * tile.rows * tile.columns * vectors / span
-    return Weights(
+    return WeightGradient(
         layout,
         g_layout,
         tile,

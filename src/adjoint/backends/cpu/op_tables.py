@@ -1,0 +1,17 @@
+"""What computes each op on NumPy arrays: the tables that the modules beside this one enter into."""
+
+import importlib
+
+from . import backward, dispatch
+from .table import KERNELS as NUMPY
+
+# Modules that enter their functions.
+SOURCES = (
+    "complex contractions creation elementwise erf expm factorizations fourier gamma indexing "
+    "losses movement normalization reductions solving sorting threefry triangles windows"
+)
+for source in SOURCES.split():
+    importlib.import_module(f".{source}", __package__)
+DISPATCHED = dispatch.over(NUMPY)
+KERNELS = NUMPY | DISPATCHED
+BACKWARD = backward.over(KERNELS)

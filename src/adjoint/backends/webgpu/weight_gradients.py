@@ -1,0 +1,205 @@
+"""Gradient of a convolution with respect to its weight: images by gradients.
+
+The lanes of a workgroup have the same tile of the weight, and share the positions that it is a sum
+over; workgroups may share them, too, and then leave parts that are added up by another launch. How
+a tile is summed up is told in `convolution`.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from ..spaces import Ints
+from .arrays import WGSL
+from .programs import ROUNDS, Program
+from .table import kernel
+from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
+
+WORKGROUPS = 128  # up to which the sums are split
+LEAST = 1024  # terms of a sum that is split off
+
+WORDS = """
+    blocks rows groups parts span lines stretch batch channels outs taps
+    x_offset x_image x_channel g_offset g_image g_channel
+"""
+AXIS_WORDS = " in$a size$a kernel$a before$a dilation$a stride$a x$a g$a"
+# A column of the weight is one element of the kernel in one channel. A tile has columns that follow
+# each other, or the same element in several channels.
+COLUMNS = """
+    let column$u = block * TALL + $uu;
+    let c$u = column$u / p.taps;
+    var tap$u = column$u % p.taps;
+"""
+CHANNELS = """
+    let runs = (p.channels + TALL - 1u) / TALL;
+    let c$u = block % runs * TALL;
+    var tap$u = block / runs;
+"""
+COLUMN_PLACE = """
+    let column = block * TALL + lane / WIDE;
+    let fits = column < p.channels * p.taps;
+"""
+CHANNEL_PLACE = """
+    let c = c0 + lane / WIDE;
+    let column = c * p.taps + block / runs;
+    let fits = c < p.channels;
+"""
+OFFSET = """
+    let offset$u_$a = tap$u % p.kernel$a * p.dilation$a - p.before$a;
+    tap$u /= p.kernel$a;
+    x_start$u += offset$u_$a * p.x$a;
+"""
+LINE_AXIS = """
+    let y$a = left % p.size$a;
+    left /= p.size$a;
+    g_at += y$a * p.g$a;
+    let q$a = y$a * p.stride$a;
+    x_shift += q$a * p.x$a;
+"""
+
+
+def summed(rank: int, columns: int, wide: int, number: str) -> str:
+    """The loop in which a lane adds up its tile, over the lines that it takes."""
+    run, (count, vector) = TALL // columns, vectors(wide, number)
+    inside = " & ".join(f"(q{a} + offset$u_{a} < p.in{a})" for a in range(rank))
+    return f"""
+    {repeated(f"var sum$u_$r_$v = {vector}();", u=columns, r=run, v=count)}
+
+    let end = min((share + 1u) * p.span, p.lines);
+    for (var line = share * p.span + lane; line < end; line += LANES) {{
+        var left = line;
+        var x_shift = 0u;
+        var g_at = p.g_offset + (part * p.outs + o0) * p.g_channel;
+        {by_axis(LINE_AXIS, rank)}
+        let first = left * p.stretch;
+        x_shift += first * p.x_image;
+        g_at += first * p.g_image;
+        {repeated(f"let inside$u = {inside};", u=columns)}
+        {repeated("var at$u = select(p.x_offset, x_start$u + x_shift, inside$u);", u=columns)}
+        let last = min(first + p.stretch, p.batch);
+        for (var image = first; image < last; image++) {{
+            {loaded("g", "g_at", "p.g_channel", wide, number)}
+            {repeated(f"let x$u_$r = {number}(x[at$u + $ru * p.x_channel]);", u=columns, r=run)}
+            {repeated(f"let z$u_$r = select({number}(), x$u_$r, inside$u);", u=columns, r=run)}
+            {repeated("sum$u_$r_$v += z$u_$r * g$v;", u=columns, r=run, v=count)}
+            g_at += p.g_image;
+            {repeated("at$u += p.x_image;", u=columns)}
+        }}
+    }}
+    """.strip()
+
+
+def shared(columns: int, count: int) -> str:
+    """A lane's sums, put where the others find them; lanes begin at different banks of memory."""
+    run = TALL // columns
+    share = "shares[lane * SHARE + (lane + {}u) % SHARE] = sum{}_{}_{};"
+    return " ".join(
+        share.format((u * run + r) * count + v, u, r, v)
+        for u in range(columns)
+        for r in range(run)
+        for v in range(count)
+    )
+
+
+@functools.cache
+def images_by_gradients(type: str, to: str, rank: int, columns: int, wide: int) -> Program:
+    """`columns` of a tile have places of their own, with a run of channels each."""
+    number = SUMMED[type]
+    count, vector = vectors(wide, number)
+    of_lane = "shares[k * SHARE + (k + lane / 4u) % SHARE][lane % 4u]"
+    if wide == 1:
+        of_lane = "shares[k * SHARE + (k + lane) % SHARE]"
+    body = f"""
+    var rest = group;
+    let block = rest % p.blocks;
+    rest /= p.blocks;
+    let o0 = rest % p.rows * WIDE;
+    rest /= p.rows;
+    let part = rest % p.groups;
+    let share = rest / p.groups;
+    {repeated(COLUMNS if columns > 1 else CHANNELS, u=columns)}
+    {repeated("var x_start$u = p.x_offset + (part * p.channels + c$u) * p.x_channel;", u=columns)}
+    {repeated(by_axis(OFFSET, rank), u=columns)}
+    {summed(rank, columns, wide, number)}
+    {shared(columns, count)}
+    workgroupBarrier();
+
+    {COLUMN_PLACE if columns > 1 else CHANNEL_PLACE}
+    let o = o0 + lane % WIDE;
+    if ((lane < TALL * WIDE) & (share < p.parts) & (o < p.outs) & fits) {{
+        var sum = {number}();
+        for (var k = 0u; k < LANES; k++) {{ sum += {of_lane}; }}
+        let row = (share * p.groups + part) * p.outs + o;
+        out[row * p.channels * p.taps + column] = {to}(sum);
+    }}
+    """
+    return Program(
+        f"images_by_gradients {type} {to} {rank} {columns}x{TALL // columns}x{wide}",
+        {"x": type, "g": type},
+        {"out": to},
+        WORDS + repeated(AXIS_WORDS, a=rank),
+        body,
+        declarations=f"""
+            const LANES = {LANES}u;
+            const TALL = {TALL}u;
+            const WIDE = {wide}u;
+            const SHARE = {TALL * count}u;
+            var<workgroup> shares: array<{vector}, {LANES * TALL * count}>;
+        """,
+        workgroup=LANES,
+    )
+
+
+@functools.cache
+def total(type: str, to: str) -> Program:
+    """The sum of parts that follow each other."""
+    body = f"""
+    let i = group * {LANES}u + lane;
+    if (i < p.count) {{
+        var sum = {type}();
+        for (var k = 0u; k < p.parts; k++) {{ sum += x[k * p.count + i]; }}
+        out[i] = {to}(sum);
+    }}
+    """
+    name = f"total {type} {to}"
+    return Program(name, {"x": type}, {"out": to}, "count parts", body, workgroup=LANES)
+
+
+def split(batch: int, positions: int, tiles: int) -> Ints:
+    """Into how many parts the sums over images and positions are split, how many lines each part
+    has, how many lines there are, and of how many images: a line is one position in them."""
+    most = min(batch * positions // LEAST, WORKGROUPS // tiles)
+    most = max(most, 2 * batch * positions // (LANES * ROUNDS))
+    parts = 1 << max(most, 1).bit_length() - 1
+    pieces = -(-batch // max(1, batch * positions // (LANES * parts)))
+    lines = pieces * positions
+    return parts, -(-lines // parts), lines, -(-batch // max(pieces, 1))
+
+
+@kernel
+def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
+    """Gradient of conv with respect to its weight, given the gradient g of its output."""
+    out = g.gpu.empty(w_shape, g.dtype)
+    if not out.size:
+        return out
+    batch, outs, channels, taps = len(x), w_shape[0] // groups, w_shape[1], math.prod(w_shape[2:])
+    columns, wide = 1 if channels >= TALL else TALL, width(outs)
+    blocks = taps * -(-channels // TALL) if columns == 1 else -(-taps * channels // TALL)
+    rows = -(-outs // wide)
+    tiles = blocks * rows * groups
+    parts, *lines = split(batch, math.prod(g.shape[2:]), tiles)
+    words = [blocks, rows, groups, parts, *lines, batch, channels, outs, taps]
+    words += [x.offset, *x.strides[:2], g.offset, *g.strides[:2]]
+    for k, (s, (before, _), d) in enumerate(zip(stride, padding, dilation, strict=True), 2):
+        words += (x.shape[k], g.shape[k], w_shape[k], before, d, s, x.strides[k], g.strides[k])
+    type = WGSL[g.dtype]
+    to = type if parts == 1 else SUMMED[type]
+    sums = out
+    if parts > 1:
+        sums = g.gpu.empty((parts, *w_shape), np.dtype("f4") if type == "f16" else g.dtype)
+    program = images_by_gradients(type, to, len(stride), columns, wide)
+    g.gpu.run(program, [x, g, sums], words, tiles * parts)
+    if parts > 1:
+        g.gpu.run(total(to, type), [sums, out], [out.size, parts], -(-out.size // LANES))
+    return out
