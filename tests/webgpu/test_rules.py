@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint._engine import lazy_gradients
+from adjoint._engine import chains, lazy_gradients
 from adjoint.kernels.language import F32, Kernel, Value, element, fma, select, sqrt
 from adjoint.kernels.wgsl import Layout, render
 from tests.support.helpers import default_device
