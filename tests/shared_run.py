@@ -16,10 +16,15 @@ FILES = pytest.StashKey[list[pytest.Collector]]()
 FIRST = (
     "webgpu/test_swiftshader.py",
     "tools/test_examples.py",
-    "webgpu/test_runtime.py",
     "transforms/test_transforms.py",
-    "linalg/test_gradients.py",
+    "tools/test_demo.py",
+    "kernels/test_jit.py",
     "webgpu/test_functions.py",
+    "linalg/test_gradients.py",
+    "webgpu/test_runtime.py",
+    "tools/test_devices.py",
+    "webgpu/test_transforms.py",
+    "transforms/test_vmap.py",
 )
 ONE_BY_ONE = ("webgpu/test_swiftshader.py",)
 
