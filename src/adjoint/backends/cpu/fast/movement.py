@@ -2,12 +2,13 @@
 the pool."""
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 
 from ....kernels.language import TYPES, Kernel, Type, element
 from ..jit.memory import call_with_pool, empty
-from ..table import KERNELS
+from ..movement import concat, pad, place
 from .maps import Launcher
 
 
@@ -32,9 +33,8 @@ def reshape(x, *, shape):
         return copied(x).reshape(shape)
 
 
-def in_pool(name: str):
-    small = KERNELS[name]
-    return lambda *inputs, **attrs: call_with_pool(small, *inputs, **attrs)
+def in_pool(function: Callable) -> Callable:
+    return lambda *inputs, **attrs: call_with_pool(function, *inputs, **attrs)
 
 
-FAST = {"reshape": reshape, **{name: in_pool(name) for name in ("concat", "pad", "place")}}
+FAST = {"reshape": reshape, **{f.__name__: in_pool(f) for f in (concat, pad, place)}}
