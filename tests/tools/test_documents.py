@@ -263,10 +263,30 @@ def test_every_command_is_in_the_table_of_commands() -> None:
     assert told == [command.NAME for command in COMMANDS]
 
 
+PACKAGE = Path(ad.__file__).parent
+
+
 def test_files_that_the_tour_names_exist() -> None:
     named = re.findall(r"`([\w/]+\.py)`", TEXTS["how-it-works.md"].read_text())
-    package = Path(ad.__file__).parent
-    assert named and [name for name in named if not (package / name).exists()] == []
+    assert named and [name for name in named if not (PACKAGE / name).exists()] == []
+
+
+def test_files_that_the_map_names_exist() -> None:
+    """With their path, or, in the paragraph of a room, by their names there."""
+    room = PACKAGE
+    for paragraph in PAGES["map.md"].read_text().split("\n\n"):
+        if head := re.match(r"\*\*`(\w+)`\*\*", paragraph):
+            room = PACKAGE / head[1]
+        named = re.findall(r"`([\w/]+(?:\.py|/))`", paragraph)
+        places = (room, PACKAGE, ROOT)
+        assert [x for x in named if not any((place / x).exists() for place in places)] == []
+
+
+def test_every_room_is_on_the_map() -> None:
+    rooms = {path.stem for path in PACKAGE.iterdir() if not path.name.startswith("__")} - {"py"}
+    text, picture = PAGES["map.md"].read_text(), (PAGES["map.md"].parent / "map.svg").read_text()
+    assert [room for room in sorted(rooms) if f"`{room}" not in text] == []
+    assert [room for room in sorted(rooms) if f">{room}" not in picture] == []
 
 
 def test_every_page_is_in_the_navigation_once() -> None:

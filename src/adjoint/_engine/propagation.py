@@ -38,32 +38,36 @@ def propagate(
     seeds = [(node, g) for node, g in seeds if only is None or node in only]
     recorded = nodes_to_record(seeds, only) if needing_graph and not create_graph else None
     if recorded:
+        seeds = [(node, wrap(g)) for node, g in seeds]
         run = PartlyRecordedPass(recorded, leaf, retain_graph, watch, watched, retain, only, hooks)
     else:
         run = Pass(leaf, create_graph, retain_graph, watch, watched, retain, only, hooks)
-    if not mode.word & PROFILE:
-        run_pass(seeds, run, early, workers or DefaultWorkers.count)
-        return
+    try:
+        if mode.word & PROFILE:
+            run_noted(seeds, run, early, workers)
+        else:
+            run_pass(seeds, run, early, workers)
+    finally:
+        if recorded:
+            run.release()  # type: ignore[attr-defined]
+
+
+def run_noted(seeds: Seeds, run: Pass, early: bool, workers: int | None) -> None:
+    """Run a pass that a profile sees."""
     from .instrumented import Instrument
 
     Instrument(run)
     with region("backward pass", "pass"):
-        run_pass(seeds, run, early, workers or DefaultWorkers.count)
+        run_pass(seeds, run, early, workers)
 
 
-def run_pass(seeds: Seeds, run: Pass, early: bool, workers: int) -> None:
+def run_pass(seeds: Seeds, run: Pass, early: bool, workers: int | None) -> None:
     """Let the engine that fits run a pass."""
+    workers = workers or DefaultWorkers.count
     # A recorded gradient's graph depends on the order in which it was made: that stays the same.
     if workers > 1 and not run.create_graph and not mode.word & TRACE:
         from .parallel import try_in_parallel
 
         if try_in_parallel(seeds, run, workers):
             return
-    order = early_leaves(reachable(node for node, _ in seeds)) if early else {}
-    if not isinstance(run, PartlyRecordedPass):
-        run_serially(seeds, run, order)
-        return
-    try:
-        run_serially([(node, wrap(g)) for node, g in seeds], run, order)
-    finally:
-        run.release()
+    run_serially(seeds, run, early_leaves(reachable(node for node, _ in seeds)) if early else {})

@@ -44,7 +44,7 @@ class PartlyRecordedPass(Pass):
         leaf, watched, retain = map(without_graph, (leaf, watched, retain))
         super().__init__(leaf, True, True, watch, watched, retain, only, hooks)
         self.recorded = recorded
-        self.growing.append(recorded)
+        self.growing = (*self.growing, recorded)
         self.release_later = first_released(retain_graph)
         self.visited: list[Node] = []
 

@@ -34,7 +34,6 @@ def run_serially(seeds: Seeds, run: Pass, order: dict[Node, float]) -> None:
     with recording(run.create_graph):
         for node, seed in seeds:
             totals.contribute(node, seed)
-        roots = list(totals.grads)
         try:
             while (reached := call(advance)) is not None:
                 node, g = reached
@@ -45,7 +44,7 @@ def run_serially(seeds: Seeds, run: Pass, order: dict[Node, float]) -> None:
                     else:
                         totals.contribute(parent, part)
         except BaseException:
-            complete_leaves(roots, run, totals)
+            complete_leaves([node for node, _ in seeds], run, totals)
             raise
 
 

@@ -1,6 +1,5 @@
 """Gradients on their way: the total of each node that waits, and which node is next."""
 
-from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
@@ -28,7 +27,7 @@ class Totals:
         self.order = order
         self.add_part = add_part
         self.current: Node | None = None
-        self.waiting: deque[Node] = deque()  # nodes whose gradients may be pending
+        self.waiting: list[Node] = []  # nodes whose gradients may be pending
         grads: dict[Node, Any] = {}
         heap: list[tuple[float, Node]] = []
         self.grads, self.heap = grads, heap
@@ -48,7 +47,7 @@ class Totals:
         self.contribute(node, g)
         self.waiting.append(node)
         while len(self.waiting) > MOST_WAITING:
-            oldest = self.waiting.popleft()
+            oldest = self.waiting.pop(0)
             if type(self.grads.get(oldest)) is Pending:
                 self.grads[oldest] = materialize(self.grads[oldest])
 

@@ -65,7 +65,7 @@ class Pass:
         self.fast = not create_graph and not mode.word & (ANOMALY | TRACE)
         self.release_from = first_released(retain_graph or create_graph)
         self.frontier = -math.inf
-        self.growing = [] if only is None else [only]
+        self.growing: tuple[set[Node], ...] = () if only is None else (only,)
 
     def wants(self, node: Node) -> bool:
         return self.only is None or node in self.only
