@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 # This file, and one about the text of programs, which is the same for all drivers.
 LEFT_OUT = {Path(__file__).name, "test_programs.py"}
 # Processes that share the tests take these one by one: what takes longest comes first.
-LONGEST = ["functions", "matmul", "linalg", "engine", "transforms", "runtime", "ops", "sorting"]
+LONGEST = ["functions", "matmul", "runtime", "sorting", "linalg", "engine", "transforms", "ops"]
 FIRST = [f"test_{name}.py" for name in LONGEST]
 FILES = [*FIRST, *sorted({file.name for file in HERE.glob("test_*.py")} - LEFT_OUT - {*FIRST})]
 
