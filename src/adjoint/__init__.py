@@ -96,8 +96,8 @@ def __getattr__(name: str) -> _typing.Any:
 
 
 def _public_names() -> list[str]:
-    """Names that `from adjoint import *` brings: all but those of builtins."""
-    internal = {"backends", "functions", "kernels", "primitives"}
+    """Names that `from adjoint import *` brings: neither lazy modules nor names of builtins."""
+    internal = {"backends", "functions", "kernels", "primitives", *_LAZY}
     names = {*globals(), *(name for module in _loaded_lazily() for name in module.__all__)}
     hidden = {name for name in names if name.startswith("_") or hasattr(_builtins, name)}
     return sorted(names - hidden - internal)
