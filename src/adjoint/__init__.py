@@ -5,16 +5,18 @@ import builtins as _builtins
 import importlib as _importlib
 import math as _math
 import sys as _sys
-import types as _types
 import typing as _typing
 
 from . import autograd, op
 from . import backends as _backends
 from ._core import tensor as _tensor
 from ._core.tensor import Tensor
+from ._core.tensor import restore as _restore
 from ._foundation import dtypes as _dtypes
+from ._foundation import errors as _errors
 from ._foundation.config import *
 from ._foundation.dtypes import *
+from ._foundation.dtypes import by_name as _dtype
 from ._foundation.errors import *
 from ._foundation.modes import *
 from ._foundation.trees import *
@@ -43,24 +45,27 @@ e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
 _backends.backend("cpu")  # where tensors are unless they are told
 
 # Pickles of 0.1 name modules that have moved.
-_sys.modules.update({f"{__name__}._tensor": _tensor, f"{__name__}._dtypes": _dtypes})
+_MOVED = {"_tensor": _tensor, "_dtypes": _dtypes, "_errors": _errors}
+_sys.modules.update({f"{__name__}.{name}": module for name, module in _MOVED.items()})
 
 # Parts that not every program needs, loaded on first use: modules that are public themselves, and
-# those whose `__all__` is public, the cheapest first.
+# the `__all__` of others.
 _LAZY = ("data", "fft", "linalg", "nn", "optim", "random", "testing")
-_LAZY_FUNCTIONS = (
-    "functions.einsum",
-    "functions.sets",
-    "backends.settings",
-    "backends.devices",
-    "_transforms.checkpoint",
-    "_transforms.derivatives",
-    "_transforms.vmap",
-    "_trace.graph",
-    "_inspect",
-    "_files",
-    "_profile",
-)
+_LAZY_FUNCTIONS = {
+    "_files": "load load_metadata save",
+    "_inspect": "graph memory",
+    "_profile": "profile",
+    "_trace.graph": "Graph trace",
+    "_transforms.checkpoint": "checkpoint checkpoint_sequential",
+    "_transforms.derivatives": "grad hessian hvp jacobian jvp value_and_grad vjp",
+    "_transforms.vmap": "vmap",
+    "backends.devices": "devices",
+    "backends.settings": "empty_cache get_num_threads launch_times memory_stats set_cache_limit "
+    "set_num_threads",
+    "functions.einsum": "einsum einsum_path",
+    "functions.sets": "isin unique_all unique_counts unique_inverse unique_values",
+}
+_HOME = {name: module for module, names in _LAZY_FUNCTIONS.items() for name in names.split()}
 
 if _typing.TYPE_CHECKING:
     from ._files import *
@@ -76,35 +81,18 @@ if _typing.TYPE_CHECKING:
     from .functions.sets import *
 
 
-def _loaded_lazily() -> _typing.Iterator[_types.ModuleType]:
-    for path in _LAZY_FUNCTIONS:
-        yield _importlib.import_module(f".{path}", __name__)
-
-
 def __getattr__(name: str) -> _typing.Any:
     """Load parts that not every program needs on first use."""
     if name in _LAZY:
         return _importlib.import_module(f".{name}", __name__)
-    if name == "__all__":
-        return _public_names()
-    known = _hints.FUNCTIONS | _hints.IDIOMS
-    if name not in known and not name.startswith("_"):
-        for module in _loaded_lazily():
-            if name in module.__all__:
-                return globals().setdefault(name, getattr(module, name))
-    raise _hints.missing("module 'adjoint'", name, known)
-
-
-def _public_names() -> list[str]:
-    """Names that `from adjoint import *` brings: neither lazy modules nor names of builtins."""
-    internal = {"backends", "functions", "kernels", "primitives", *_LAZY}
-    names = {*globals(), *(name for module in _loaded_lazily() for name in module.__all__)}
-    hidden = {name for name in names if name.startswith("_") or hasattr(_builtins, name)}
-    return sorted(names - hidden - internal)
+    if name in _HOME:
+        function = getattr(_importlib.import_module(f".{_HOME[name]}", __name__), name)
+        return globals().setdefault(name, function)
+    raise _hints.missing("module 'adjoint'", name, _hints.FUNCTIONS | _hints.IDIOMS)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_public_names()})
+    return sorted({*globals(), *_LAZY, *_HOME})
 
 
 def _drawn(name: str) -> _typing.Callable:
@@ -119,3 +107,10 @@ def _drawn(name: str) -> _typing.Callable:
 
 for _name in ("normal_", "uniform_"):
     _methods.bind_in_place(_name, _drawn(_name))
+
+_INTERNAL = {"backends", "functions", "kernels", "primitives"}
+__all__ = [  # type: ignore[reportUnsupportedDunderAll]
+    name
+    for name in (*dir(), *_HOME)
+    if not name.startswith("_") and not hasattr(_builtins, name) and name not in _INTERNAL
+]

@@ -1,6 +1,8 @@
 """SPEC A, Backward: what the reverse pass promises."""
 
+import heapq
 import inspect
+import itertools
 import os
 import subprocess
 import sys
@@ -1488,3 +1490,25 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
     done = subprocess.run([sys.executable, "-c", script], timeout=60, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_an_interrupt_between_two_nodes_keeps_gradients_that_are_complete(
+    monkeypatch: pytest.MonkeyPatch, create_graph: bool
+) -> None:
+    leaves = [ad.tensor(1.0 + k, requires_grad=True) for k in range(7)]
+    y = ad.tensor(0.5)
+    for x in leaves:
+        y = ad.sin(y) * x
+    pops = itertools.count(1)
+
+    def pop(heap):
+        if next(pops) == 7:
+            raise KeyboardInterrupt
+        return heapq.heappop(heap)
+
+    for module in ("serial", "totals"):
+        monkeypatch.setattr(f"adjoint._engine.{module}.heappop", pop)
+    with pytest.raises(KeyboardInterrupt):
+        y.backward(create_graph=create_graph)
+    assert [x.grad is not None for x in leaves].count(True) >= 2

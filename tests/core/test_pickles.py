@@ -1,5 +1,6 @@
 """Pickles name public modules, and those of 0.1, when modules had other names, load."""
 
+import inspect
 import pickle
 import pickletools
 from typing import Any
@@ -50,3 +51,10 @@ def test_pickles_from_before_modules_moved_load() -> None:
     assert type(stored["frozen"]) is nn.Parameter and not stored["frozen"].requires_grad
     assert stored["dtype"] is ad.float64
     assert stored["layer"](ad.tensor([[1.0, 1.0]])).tolist() == [[12.0]]
+    assert stored["hooked"](ad.tensor([[1.0, 1.0]])).tolist() == [[12.0]]
+    assert type(stored["error"]) is ad.ShapeError
+
+
+def test_sources_of_classes_are_found() -> None:
+    for cls in (ad.Tensor, ad.DType, nn.Parameter):
+        assert f"class {cls.__name__}" in inspect.getsource(cls)

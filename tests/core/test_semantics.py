@@ -11,6 +11,7 @@ import pytest
 import adjoint as ad
 from tests.support.changes import ALIASES, CHANGES
 from tests.support.helpers import close, in_threads, leaf
+from tests.support.processes import printed
 
 # Promotion
 
@@ -1045,3 +1046,11 @@ def test_a_leaf_that_is_complete_when_a_rule_raises_keeps_its_gradient():
         (bad(below * both) * both * done).backward()
     assert done.grad.item() == 45.0
     assert below.grad is None and both.grad is None
+
+
+def test_the_first_op_of_a_process_is_in_place_too() -> None:
+    code = (
+        "import adjoint as ad; x, y = ad.tensor([1.0, 2.0]), ad.tensor([1.0, 2.0]); "
+        "before = id(x.raw); x += y; print(id(x.raw) == before)"
+    )
+    assert printed("-c", code) == "True\n"

@@ -714,3 +714,18 @@ def test_profiles_of_two_threads_may_end_in_any_order(gpu: Any) -> None:
     done.set()
     thread.join()
     assert gpu.times is None and second.programs and not first.programs
+
+
+def test_a_pass_that_a_profile_saw_leaves_no_garbage() -> None:
+    x = leaf(normal(3))
+    y = ad.tanh(x)
+    gc.collect()
+    gc.disable()
+    try:
+        with ad.profile(quiet=True):
+            (g,) = ad.autograd.grad(y.sum(), [y])
+        array = weakref.ref(g.raw)
+        del g
+        assert array() is None
+    finally:
+        gc.enable()

@@ -32,7 +32,6 @@ COPIES = "x.copy(), or x.detach() to leave its graph behind"
 class Tensor:
     """An n-dimensional array that can be differentiated. Make one with `ad.tensor`."""
 
-    __module__ = "adjoint"
     __slots__ = ("__weakref__", "_grad", "node", "raw")
 
     raw: Any  # the array, of a backend
@@ -335,13 +334,7 @@ class Tensor:
     def __reduce__(self) -> tuple:
         self._only_leaves("pickle", "x.detach()")
         saved = self._host("pickle").copy(), self.requires_grad, self.device
-        return type(self)._restore, saved
-
-    @staticmethod
-    def _restore(array: np.ndarray, requires_grad: bool, device: str) -> "Tensor":
-        """The tensor of a pickle, which knows this function by its public path."""
-        data = backends.backend(device).from_numpy(canonical(array))
-        return wrap(data).requires_grad_(requires_grad)
+        return restore, saved
 
     def __copy__(self) -> "Tensor":
         self._only_leaves(
@@ -366,8 +359,6 @@ class Tensor:
 
 
 new_tensor = Tensor.__new__
-Tensor._restore.__module__ = Tensor.__module__
-restore = Tensor._restore  # pickles of 0.1 name it so
 
 
 def wrap(data: Any, node: Node | None = None) -> Tensor:
@@ -397,6 +388,15 @@ def check_like(function: str, tensor: Tensor, value: Tensor, what: str = "gradie
         raise DeviceError(
             f"{function}: the {what} is on {value.device}, the tensor on {tensor.device}"
         )
+
+
+def restore(array: np.ndarray, requires_grad: bool, device: str) -> Tensor:
+    """The tensor of a pickle, which knows this function as adjoint._restore."""
+    data = backends.backend(device).from_numpy(canonical(array))
+    return wrap(data).requires_grad_(requires_grad)
+
+
+restore.__module__, restore.__qualname__ = "adjoint", "_restore"
 
 
 def check_callable(function: str, hook: Any) -> None:

@@ -49,7 +49,7 @@ def propagate(
             run_pass(seeds, run, early, workers)
     finally:
         if recorded:
-            run.release()  # type: ignore[attr-defined]
+            run.release_visited()  # type: ignore[attr-defined]
 
 
 def run_noted(seeds: Seeds, run: Pass, early: bool, workers: int | None) -> None:
@@ -57,8 +57,11 @@ def run_noted(seeds: Seeds, run: Pass, early: bool, workers: int | None) -> None
     from .instrumented import Instrument
 
     Instrument(run)
-    with region("backward pass", "pass"):
-        run_pass(seeds, run, early, workers)
+    try:
+        with region("backward pass", "pass"):
+            run_pass(seeds, run, early, workers)
+    finally:
+        del run.pull_back, run.instrument  # each holds the other
 
 
 def run_pass(seeds: Seeds, run: Pass, early: bool, workers: int | None) -> None:

@@ -48,7 +48,10 @@ class PartlyRecordedPass(Pass):
         self.release_later = first_released(retain_graph)
         self.visited: list[Node] = []
 
-    def release(self) -> None:
+    def release(self, node: Node) -> None:
+        self.visited.append(node)
+
+    def release_visited(self) -> None:
         """Release at the end what a pass without a graph releases as it goes."""
         for node in self.visited:
             if node.order < self.release_later:
@@ -58,7 +61,6 @@ class PartlyRecordedPass(Pass):
         self, plan: Any, node: Node, parents: tuple[Node, ...], g: Any
     ) -> Contributions:
         out = super().differentiate(plan, node, parents, g)
-        self.visited.append(node)
         if plan.recomputes:
             return out
         return [(x, part if x in self.recorded else wrap(part.raw)) for x, part in out]

@@ -56,7 +56,7 @@ def fast_step(run: Pass, totals: Totals) -> Callable[[], tuple[Node, Any] | None
 
     def advance() -> tuple[Node, Any] | None:
         while heap:
-            node = heappop(heap)[1]
+            totals.current = node = heappop(heap)[1]
             reached = walk(node, grads.pop(node))
             if reached is not None:
                 return reached

@@ -64,5 +64,5 @@ class Totals:
         """The next node, and its gradient; None if none is left."""
         if not self.heap:
             return None
-        node = heappop(self.heap)[1]
+        self.current = node = heappop(self.heap)[1]
         return node, self.grads.pop(node)

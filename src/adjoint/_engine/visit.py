@@ -92,8 +92,7 @@ class Pass:
     ) -> Contributions:
         """Call a node's rules, or run it again, and release what it saved."""
         out = self.recompute(node, g) if plan.recomputes else self.pull_back(plan, node, g)
-        if node.order < self.release_from:
-            node.saved = RELEASED
+        self.release(node)
         if plan.recomputes:
             return out
         return [
@@ -101,6 +100,11 @@ class Pass:
             for parent, part in zip(parents, (out,) if plan.single else out, strict=True)
             if part is not None
         ]
+
+    def release(self, node: Node) -> None:
+        """Let go of what a node saved, unless the graph is kept."""
+        if node.order < self.release_from:
+            node.saved = RELEASED
 
     def receive(self, node: Node, g: Any) -> Any:
         """Let who wants to see a node's total gradient see it; hooks may replace it."""

@@ -15,7 +15,6 @@ __all__ += ["uint16", "uint32", "uint64"]
 class DType:
     """A data type, such as `ad.float32`. NumPy accepts it wherever it wants a dtype."""
 
-    __module__ = "adjoint"
     __slots__ = ("dtype", "kind", "name")
 
     def __init__(self, name: str, kind: str) -> None:
@@ -35,8 +34,8 @@ class DType:
     def __repr__(self) -> str:
         return f"adjoint.{self.name}"
 
-    def __reduce__(self) -> str:
-        return self.name  # of the module `adjoint`
+    def __reduce__(self) -> tuple:
+        return by_name, (self.name,)
 
 
 bool = DType("bool", "bool")
@@ -55,13 +54,20 @@ BY_PYTHON = {builtins.bool: bool, int: int64}
 RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 SCALAR_RANK = {builtins.bool: 0, int: 1, float: 2, complex: 3}
 SCALARS = {"b": builtins.bool, "i": int, "u": int, "f": float, "c": complex}
-by_name = BY_NAME.__getitem__  # pickles of 0.1 name it so
 
 
 class DefaultDType:
     """The dtype of Python floats; settable."""
 
     float: np.dtype = np.dtype("float32")
+
+
+def by_name(name: str) -> DType:
+    """The dtype of a pickle, which knows this function as adjoint._dtype."""
+    return BY_NAME[name]
+
+
+by_name.__module__, by_name.__qualname__ = "adjoint", "_dtype"
 
 
 def set_default_dtype(dtype: Any) -> None:

@@ -10,6 +10,7 @@ from ..functions.hints import missing as _missing
 from . import functional, init, utils
 from ._hints import LAYERS as _LAYERS
 from ._parameter import Parameter
+from ._parameter import restored as _restored
 from .modules.activations import *
 from .modules.attention import *
 from .modules.containers import *

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .._core.tensor import Tensor, journal, new_tensor, share
+from .._core.tensor import Tensor, journal, new_tensor, restore, share
 from .._foundation.modes import no_grad
 from ..functions.creation import asarray
 from ..functions.elementwise import astype
@@ -22,7 +22,6 @@ class Parameter(Tensor):
     [Parameter(tensor([1., 1.], requires_grad=True))]
     """
 
-    __module__ = "adjoint.nn"
     __slots__ = ()
 
     def __new__(cls, data: Any, requires_grad: bool = True) -> "Parameter":
@@ -37,10 +36,8 @@ class Parameter(Tensor):
     def __repr__(self) -> str:
         return f"Parameter({super().__repr__()})"
 
-    @staticmethod
-    def _restore(*saved: Any) -> "Parameter":
-        plain = Tensor._restore(*saved)
-        return Parameter(plain.detach(), plain.requires_grad)
+    def __reduce__(self) -> tuple:
+        return restored, super().__reduce__()[1]
 
     def __deepcopy__(self, memo: dict) -> "Parameter":
         copy = Parameter(self, self.requires_grad)  # gradients stay behind, as in PyTorch
@@ -48,8 +45,13 @@ class Parameter(Tensor):
         return copy
 
 
-Parameter._restore.__module__ = Parameter.__module__
-restored = Parameter._restore  # pickles of 0.1 name it so
+def restored(*saved: Any) -> Parameter:
+    """The parameter of a pickle, which knows this function as adjoint.nn._restored."""
+    plain = restore(*saved)
+    return Parameter(plain.detach(), plain.requires_grad)
+
+
+restored.__module__, restored.__qualname__ = "adjoint.nn", "_restored"
 
 
 @no_grad()

@@ -167,7 +167,7 @@ def axpy(array: np.ndarray, other: np.ndarray, alpha: float) -> None:
 
 def compute_into(array: np.ndarray, op: str, other: np.ndarray) -> bool:
     """array = op(array, other) in place, where op is a ufunc or has a kernel."""
-    function = FUNCTIONS.get(op)
+    function = FUNCTIONS.get(op) or __getattr__("NUMPY").get(op)
     if not isinstance(function, np.ufunc) or array.strides != other.strides:
         return False
     if array.size < LEAST:

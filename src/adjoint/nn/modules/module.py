@@ -12,6 +12,7 @@ from ...functions.hints import missing
 from .._hints import MODULES
 from .._parameter import Parameter, moved, put
 from .calls import Called
+from .calls import Hooks as Hooks  # where pickles of 0.1 look for it
 from .paths import explained, finite
 from .states import Stateful
 from .summaries import summarize

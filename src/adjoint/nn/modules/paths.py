@@ -45,8 +45,8 @@ class Location:
     def restart(self) -> None:
         self.outermost, self.outermost_kind, self.path = self.layer, self.kind, ""
 
-    def move_out(self, module: Tree) -> None:
-        names = (path for path, part in places(module, once=True) if id(part) == self.outermost)
+    def move_out(self, module: Any) -> None:
+        names = (path for path, part in module.named_modules() if id(part) == self.outermost)
         name = next(names, f"<{self.outermost_kind}>")  # it isn't among the attributes
         self.path = joined(name, self.path) if self.path else name
         self.outermost, self.outermost_kind = id(module), type(module).__name__
@@ -89,11 +89,11 @@ names = Names()
 
 
 @contextlib.contextmanager
-def timed(module: Tree) -> Iterator[None]:
+def timed(module: Any) -> Iterator[None]:
     """Note a module's call in profiles, under its path from the module that was called first."""
     former = names.known
     if former is None or id(module) not in former:
-        names.known = {id(part): path for path, part in places(module, once=True)}
+        names.known = {id(part): path for path, part in module.named_modules()}
     known: Any = names.known
     try:
         with region(known[id(module)] or type(module).__name__):

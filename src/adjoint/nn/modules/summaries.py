@@ -67,11 +67,13 @@ def indented(row: Row) -> str:
     return "  " * depth + (f"{name} ({row.layer})" if name else row.layer)
 
 
-def summarize(module: Called, inputs: tuple) -> Summary:
+def summarize(module: Any, inputs: tuple) -> Summary:
     outputs = observe(module, inputs) if inputs else {}
     rows = [row(path, part, outputs) for path, part in places(module)]
     parameters = list(module.parameters())
-    simple = [part for part in parts(module) if not any(child for _, child in part._attributes())]
+    simple = [
+        part for part in module.modules() if not any(child for _, child in part._attributes())
+    ]
     sizes = [x.nbytes for part in simple for x in outputs.get(id(part), ())]
     return Summary(
         rows,
@@ -83,11 +85,6 @@ def summarize(module: Called, inputs: tuple) -> Summary:
     )
 
 
-def parts(module: Called) -> list[Called]:
-    """A module and all below it, each once."""
-    return [part for _, part in places(module, once=True)]
-
-
 def row(path: str, part: Called, outputs: dict[int, list[Tensor]]) -> Row:
     own = part._own_parameters().values()
     given = outputs.get(id(part))
@@ -97,7 +94,7 @@ def row(path: str, part: Called, outputs: dict[int, list[Tensor]]) -> Row:
     )
 
 
-def observe(module: Called, inputs: tuple) -> dict[int, list[Tensor]]:
+def observe(module: Any, inputs: tuple) -> dict[int, list[Tensor]]:
     """Call the whole module in evaluation: the tensors that each part gave at its last call, by
     the part's id. Afterwards it and the random numbers are as before."""
     outputs: dict[int, list[Tensor]] = {}
@@ -107,15 +104,15 @@ def observe(module: Called, inputs: tuple) -> dict[int, list[Tensor]]:
 
     with no_grad(), contextlib.ExitStack() as stack:
         stack.enter_context(unchanged(module))
-        for part in parts(module):
+        for part in module.modules():
             stack.enter_context(part.register_forward_hook(note))
         module(*(as_input(module, x) for x in inputs))
-    for part in parts(module):
+    for part in module.modules():
         part._drop_empty_hooks()
     return outputs
 
 
-def as_input(module: Called, x: Any) -> Any:
+def as_input(module: Any, x: Any) -> Any:
     """A shape stands for zeros, such as the parameters are."""
     if not isinstance(x, tuple | list) or not all(isinstance(n, int) for n in x):
         return x
@@ -124,9 +121,9 @@ def as_input(module: Called, x: Any) -> Any:
 
 
 @contextlib.contextmanager
-def unchanged(module: Called) -> Iterator[None]:
+def unchanged(module: Any) -> Iterator[None]:
     """Evaluate a module; then all of it trains that did so before, and nothing else has changed."""
-    modes = [(part, part.training) for part in parts(module)]
+    modes = [(part, part.training) for part in module.modules()]
     buffers = [(buffer, share(buffer)) for buffer in module.buffers()]
     state = random.get_state()
     for part, _ in modes:
