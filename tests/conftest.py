@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import adjoint
+from adjoint._engine import lazy_gradients
 from adjoint.backends.cpu.jit import cache, trust
 from adjoint.backends.devices import devices
 from tests.support import swiftshader as driver
@@ -33,6 +34,12 @@ def _freeze() -> None:
     million objects, which take a third of a second each time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_chains_met() -> None:
+    """Chains of rules that other files met don't count: only so many are compiled in a process."""
+    lazy_gradients.launchers.clear()
 
 
 @pytest.fixture(autouse=True)
