@@ -161,6 +161,6 @@ def general(op: Op) -> Callable[..., Any]:
 
 @functools.cache
 def maker_for(names: str) -> Callable[[Op], Callable[..., Any]]:
-    """What makes dispatchers with these parameters: a signature that help() and tools can show."""
+    """A maker of dispatchers with these parameters: a signature that help() and tools can show."""
     scope = {"apply_checked": apply_checked}
     return eval(f"lambda op: lambda {names}, /: apply_checked(op, ({names},), {{}})", scope)

@@ -27,7 +27,7 @@ def dtype_of(value: Any) -> Any:
 
 
 class Declared(Protocol):
-    """What a plan asks of an op."""
+    """The part of an op that its plans use."""
 
     name: str
     kind: str

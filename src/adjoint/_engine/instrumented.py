@@ -14,7 +14,7 @@ from .visit import Pass
 
 
 class Instrument:
-    """What a profile sees a pass through: it replaces what calls rules and adds gradients."""
+    """Notes the rules and sums of a pass for profiles, in the place of the pass's own calls."""
 
     def __init__(self, run: Pass) -> None:
         self.pull_back = run.pull_back

@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
 
 class Pass:
-    """What a backward pass is for, see `propagation.propagate`, and how it treats nodes.
+    """One backward pass: its purpose, see `propagation.propagate`, and how it treats nodes.
 
     `fast`: gradients are raw arrays that nothing but arithmetic is done with, so that compiled
     rules can be used. `frontier`: the heap key up to which the graph is done that was there before
@@ -129,7 +129,7 @@ class Pass:
         return g
 
     def run_hook(self, hook: Callable, node: Node, g: Any) -> Tensor | None:
-        """What a hook puts in the place of a gradient, checked; None if it leaves it."""
+        """Call a hook; return its replacement of the gradient, checked, or None."""
         out = call_hook(hook, g if self.create_graph else wrap(g))
         if out is not None:
             check_hook(hook, out, node)
