@@ -120,7 +120,7 @@ class Op:
 
     @property
     def gradients(self) -> tuple[str, ...]:
-        """What the rules call the incoming gradients, one per output."""
+        """Names of the incoming gradients in rules, one per output."""
         return ("g",) if len(self.outputs) == 1 else tuple(f"g_{x}" for x in self.outputs)
 
     @property

@@ -111,7 +111,7 @@ def execute(op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
 
 
 def check_results(op: Op, results: Any, arrays: type) -> None:
-    """What a user's kernel or forward returned fits the declaration."""
+    """Raise unless the results of a user's kernel or forward fit the declaration."""
     names = ", ".join(op.results)
     if not isinstance(results, (tuple, list)) or len(results) != len(op.results):
         raise ArgumentError(f"op {op.name}: its results are {names}, but it returned {results!r}")

@@ -1,4 +1,4 @@
-"""What everything stands on: errors, options, dtypes, modes, trees, text. It knows no tensors.
+"""The base of all rooms: errors, options, dtypes, modes, trees, text. It knows no tensors.
 
 It imports NumPy and the standard library alone.
 """

@@ -1,4 +1,4 @@
-"""What computes each op on NumPy arrays: the tables that the modules beside this one enter into."""
+"""Tables from op names to functions on NumPy arrays, complete: importing this loads them all."""
 
 import importlib
 
