@@ -8,12 +8,13 @@ import pytest
 
 import adjoint as ad
 from adjoint.backends.cpu import NUMPY
-from adjoint.backends.cpu.fast import elementwise, normalization, reductions
+from adjoint.backends.cpu.fast import elementwise
 from adjoint.backends.cpu.fast.maps import CHUNK
 from tests.kernels import calls
 from tests.kernels.cases import LARGE
 from tests.support import processes
 from tests.support.arrays import normal
+from tests.support.fast_forms import FAST
 from tests.support.helpers import as_tuple, leaf, needs_kernels
 
 pytestmark = needs_kernels
@@ -127,22 +128,22 @@ def strided_map() -> Any:
 
 def long_sums() -> Any:
     x = normal(20 * CHUNK + 11, dtype="f8")
-    return [reductions.FAST["sum"](a, axis=None, keepdims=False) for a in (x, x.astype("f4"))]
+    return [FAST["sum"](a, axis=None, keepdims=False) for a in (x, x.astype("f4"))]
 
 
 def sums_of_columns() -> Any:
     x = normal(6 * CHUNK, 7)
-    return [reductions.FAST["sum"](x, axis=(k,), keepdims=False) for k in (0, 1)]
+    return [FAST["sum"](x, axis=(k,), keepdims=False) for k in (0, 1)]
 
 
 def several_rows() -> Any:
     x = normal(301, 401)
-    return [reductions.FAST["softmax"](x, axis=0), reductions.FAST["log_softmax"](x, axis=1)]
+    return [FAST["softmax"](x, axis=0), FAST["log_softmax"](x, axis=1)]
 
 
 def standardized() -> Any:
     x = normal(40, 30, 50)
-    return normalization.FAST["standardize"](x, axis=(0, 2), eps=1e-5, center=True)
+    return FAST["standardize"](x, axis=(0, 2), eps=1e-5, center=True)
 
 
 def training_step() -> Any:

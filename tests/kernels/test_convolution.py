@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjoint.backends.cpu import windows
+from adjoint.backends.cpu import thresholds, windows
 from adjoint.backends.cpu.fast import convolution, direct_convolution
 from adjoint.backends.cpu.jit import threads
 from adjoint.kernels.convolution import tilings
@@ -64,7 +64,7 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def _always_direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "is_faster", lambda name, shape, products: True)
+    monkeypatch.setattr(convolution, "is_faster", lambda least, shape, products: True)
 
 
 @pytest.fixture
@@ -301,13 +301,18 @@ def test_rule(case_: Case, direct: bool, monkeypatch) -> None:
     monkeypatch.undo()
     on_machine(monkeypatch, MACHINES["avx512"])
     empty = np.empty(0, np.float32)
-    assert (convolution.chosen("conv", shape_of(case_), case_.x[0], empty) is not None) == direct
+    assert (
+        convolution.chosen(thresholds.CONVOLUTION, shape_of(case_), case_.x[0], empty) is not None
+    ) == direct
 
 
 def test_what_tables_cannot_hold_goes_to_windows(monkeypatch) -> None:
     on_machine(monkeypatch, MACHINES["avx512"])
     case_ = case((1, 64, 4096, 4096), (8, 64, 3, 3), padding=1)
-    assert convolution.chosen("conv", shape_of(case_), 1, np.empty(0, np.float32)) is None
+    assert (
+        convolution.chosen(thresholds.CONVOLUTION, shape_of(case_), 1, np.empty(0, np.float32))
+        is None
+    )
 
 
 @st.composite

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adjoint.backends.cpu import thresholds
 from adjoint.backends.cpu.fast import matmul as fast
 from adjoint.backends.cpu.jit import threads
 from tests.kernels import rounding
@@ -25,7 +26,7 @@ DTYPES = [np.float32, np.float64]
 def every_size(monkeypatch):
     """Small products take the kernel, too; each test leaves the number of threads as it was."""
     before = threads.get_num_threads()
-    monkeypatch.setattr(fast, "LEAST", 0)
+    monkeypatch.setattr(thresholds, "PRODUCTS", 0)
     yield
     threads.set_num_threads(before)
 

@@ -10,7 +10,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.backends.cpu import NUMPY
-from adjoint.backends.cpu.fast import normalization, reductions, rows
+from adjoint.backends.cpu.fast import reductions, rows
 from adjoint.backends.cpu.fast.maps import CHUNK
 from tests.kernels import rounding
 from tests.kernels.cases import (
@@ -23,6 +23,7 @@ from tests.kernels.cases import (
     operands,
 )
 from tests.support.arrays import normal
+from tests.support.fast_forms import FAST
 from tests.support.helpers import as_tuple, needs_kernels
 
 pytestmark = needs_kernels
@@ -42,7 +43,7 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 def check_errors(name: str, *arrays: np.ndarray, **attrs: Any) -> None:
     """Kernels give NumPy's shapes and dtypes, and round as often as their formula says."""
-    fast = {**reductions.FAST, **normalization.FAST}[name]
+    fast = FAST[name]
     results = as_tuple(fast(*arrays, **attrs))
     for out, expected in zip(results, as_tuple(NUMPY[name](*arrays, **attrs)), strict=True):
         assert (out.shape, out.dtype) == (expected.shape, expected.dtype)
@@ -55,7 +56,7 @@ def test_reductions_over_all_subsets_of_axes(name: str, dtype: str, layout: str)
     """Of numbers with few digits, that any order of additions adds up without an error."""
     x = LAYOUTS[layout](numbers(*SHAPE, dtype=dtype))
     for axis, keepdims in itertools.product(SUBSETS, (False, True)):
-        out = reductions.FAST[name](x, axis=axis, keepdims=keepdims)
+        out = FAST[name](x, axis=axis, keepdims=keepdims)
         expected = NUMPY[name](x, axis=axis, keepdims=keepdims)
         np.testing.assert_array_equal(out, expected, strict=True)
 
@@ -65,7 +66,7 @@ def test_reductions_over_all_subsets_of_axes(name: str, dtype: str, layout: str)
 def test_the_largest_and_the_smallest_equal_numpy(name: str, dtype: str) -> None:
     x = normal(*SHAPE, dtype=dtype)
     for axis in REDUCED:
-        out = reductions.FAST[name](x, axis=axis, keepdims=False)
+        out = FAST[name](x, axis=axis, keepdims=False)
         np.testing.assert_array_equal(out, getattr(np, name)(x, axis), strict=True)
 
 
@@ -82,7 +83,7 @@ def test_reductions_have_few_rounding_errors(name: str, dtype: str, axis: Axis) 
 def test_reductions_of_integers_equal_numpy(name: str, dtype: str) -> None:
     x = np.resize(operands(np.dtype(dtype), 1)[0], (9, 35)).astype(dtype)
     for axis in (0, 1):
-        out = reductions.FAST[name](x, axis=(axis,), keepdims=False)
+        out = FAST[name](x, axis=(axis,), keepdims=False)
         expected = NUMPY[name](x, axis=(axis,), keepdims=False)
         np.testing.assert_array_equal(out, expected, strict=True)
 
@@ -137,12 +138,12 @@ def test_special_values_in_reductions(axis: int, rest: float) -> None:
         x = np.tile(x, (5, 1))  # enough rows to lie side by side
         x = np.ascontiguousarray(x.T).T if axis else np.ascontiguousarray(x)
         for name in ("sum", "max", "min", "prod", "logsumexp"):
-            out = reductions.FAST[name](x, axis=(1,), keepdims=False)
+            out = FAST[name](x, axis=(1,), keepdims=False)
             expected = kernel_free(name, x.astype("f8"), axis=(1,), keepdims=False)
             with np.errstate(over="ignore", under="ignore"):
                 np.testing.assert_allclose(out, expected.astype("f4"), rtol=1e-6, err_msg=name)
         for name in ("softmax", "log_softmax"):
-            out = reductions.FAST[name](x, axis=1)
+            out = FAST[name](x, axis=1)
             np.testing.assert_allclose(out, kernel_free(name, x, axis=1), rtol=1e-5, atol=1e-38)
 
 
@@ -158,7 +159,7 @@ def test_long_sums_have_more_digits_than_their_dtype(dtype: str) -> None:
         allowed = np.spacing(np.abs(np.array(exact, dtype))) + 2.0**-53 * np.abs(chunks).sum()
         allowed += rounding.of_sum(size, len(a), dtype)
         assert allowed < np.finfo(dtype).eps * size / 100
-        out = reductions.FAST["sum"](a, axis=None, keepdims=False)
+        out = FAST["sum"](a, axis=None, keepdims=False)
         assert abs(float(out) - exact) <= allowed
 
 
@@ -169,7 +170,7 @@ def test_long_reductions_in_parts(axis: tuple[int, ...], turn: tuple[int, ...]) 
     x = np.ascontiguousarray(x.transpose(turn)).transpose(np.argsort(turn))
     for name in ("sum", "max", "min"):
         for a in (x, x.astype("f4")):
-            out = reductions.FAST[name](a, axis=axis, keepdims=False)
+            out = FAST[name](a, axis=axis, keepdims=False)
             expected = getattr(np, name)(x.astype("i8"), axis=axis).astype(a.dtype)
             np.testing.assert_array_equal(out, expected, strict=True)
 
@@ -196,8 +197,8 @@ def test_rows_that_are_written_past_the_caches_are_the_same(columns: int, monkey
     x, g = (normal(2200, columns, dtype="f4", seed=k) for k in range(2))
 
     def run() -> list[np.ndarray]:
-        out, mean, var = normalization.FAST["standardize"](x, axis=(1,), eps=1e-5, center=True)
-        gradient = normalization.FAST["standardize_gradient"](
+        out, mean, var = FAST["standardize"](x, axis=(1,), eps=1e-5, center=True)
+        gradient = FAST["standardize_gradient"](
             g, mean, var, out, var, axis=(1,), eps=1e-5, center=True
         )
         return [out, mean, var, gradient]

@@ -11,22 +11,19 @@ import numpy as np
 import pytest
 
 from adjoint.backends.cpu import KERNELS as TABLE
-from adjoint.backends.cpu import indexing, reductions, threefry, windows
+from adjoint.backends.cpu import NUMPY, indexing, reductions, threefry, thresholds, windows
 from adjoint.backends.cpu.fast import places as fast_places
 from adjoint.backends.cpu.fast import pooling as fast_pooling
 from adjoint.backends.cpu.fast import running as fast_running
 from adjoint.backends.cpu.fast import threefry as fast_threefry
 from adjoint.backends.cpu.jit import threads
+from tests.support.fast_forms import FAST
 from tests.support.helpers import needs_kernels
 
 pytestmark = needs_kernels
 
 MODULES: tuple[Any, ...] = (fast_places, fast_pooling, fast_running, fast_threefry)
-LOWERED = {
-    fast_places: "FROM_ROWS FROM_ELEMENTS FROM_ALONG FROM_ADDED",
-    fast_pooling: "FROM FROM_SUMS",
-    fast_running: "FROM FROM_RECURRENCE",
-}
+LOWERED = "PLACES GATHERED_BYTES GATHERED_ELEMENTS TAKEN_ALONG ADDED_BYTES POOLED WINDOW_SUMS"
 ROWS = slice(None)
 FLOATS = ("f2", "f4", "f8")
 ADDED = (*FLOATS, "i4", "i8", "u4", "u8", "c8", "c16")
@@ -62,9 +59,8 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
 @pytest.fixture
 def eager(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> Launches:
     """The same, with limits that small arrays pass, and small chunks."""
-    for module, names in LOWERED.items():
-        for name in names.split():
-            monkeypatch.setattr(module, name, 1)
+    for name in LOWERED.split():
+        monkeypatch.setattr(thresholds, name, 1)
     monkeypatch.setattr(fast_places, "CHUNK", 1 << 10)
     monkeypatch.setattr(fast_places, "OWNED", 1 << 8)
     monkeypatch.setattr(fast_pooling, "CHUNK", 1 << 9)
@@ -296,7 +292,6 @@ OUT_OF_RANGE: dict[str, Callable[[Any, np.ndarray], Any]] = {
         np.ones((len(i), 1), "f4"), i[:, None], axis=1, shape=(len(i), 12)
     ),
 }
-NUMPY = {name: getattr(indexing, name) for name in fast_places.FAST}
 
 
 @pytest.mark.parametrize("wrong", [30, -31, 2**62, -(2**63)])
@@ -310,7 +305,7 @@ def test_an_index_out_of_range_is_the_error_of_numpy(
     with pytest.raises(IndexError) as expected:
         OUT_OF_RANGE[name](NUMPY, index)
     with pytest.raises(IndexError) as found:
-        OUT_OF_RANGE[name](fast_places.FAST, index)
+        OUT_OF_RANGE[name](FAST, index)
     assert eager.taken()
     assert str(found.value) == str(expected.value)
 
@@ -328,7 +323,7 @@ def test_nothing_can_be_had_from_an_empty_axis(call: Callable, eager: Launches) 
     with pytest.raises(IndexError) as expected:
         call(NUMPY)
     with pytest.raises(IndexError) as found:
-        call(fast_places.FAST)
+        call(FAST)
     assert str(found.value) == str(expected.value)
 
 
@@ -346,7 +341,7 @@ def test_nothing_can_be_had_from_an_empty_axis(call: Callable, eager: Launches) 
     ],
 )
 def test_nothing_to_move(call: Callable, eager: Launches) -> None:
-    assert_same(call(fast_places.FAST), call(NUMPY))
+    assert_same(call(FAST), call(NUMPY))
 
 
 # Pooling.
@@ -511,7 +506,7 @@ def test_running(name: str, shape, axis, reverse, eager: Launches, any_threads: 
         if name == "cumulative_prod":
             x = np.where(x > 2, x, 1).astype(dtype)
         with np.errstate(over="ignore"):
-            out = fast_running.FAST[name](x, axis=axis, reverse=reverse)
+            out = FAST[name](x, axis=axis, reverse=reverse)
             assert eager.taken()
             assert_same(out, getattr(reductions, name)(x, axis=axis, reverse=reverse))
 
@@ -607,27 +602,27 @@ def test_no_random_bits(eager: Launches) -> None:
 
 WHERE_KERNELS_PAY = {
     "index": (
-        lambda n: fast_places.index(np.ones((n, 64), "f4"), np.arange(n), spec=("array",)),
+        lambda n: TABLE["index"](np.ones((n, 64), "f4"), np.arange(n), spec=("array",)),
         2000,
     ),
     "scatter": (
-        lambda n: fast_places.scatter(
+        lambda n: TABLE["scatter"](
             np.ones((n, 64), "f4"), np.arange(n), spec=("array",), shape=(n, 64)
         ),
         200,
     ),
     "take_along_axis": (
-        lambda n: fast_places.take_along_axis(np.ones((n, 3)), np.zeros((n, 1), int), axis=1),
+        lambda n: TABLE["take_along_axis"](np.ones((n, 3)), np.zeros((n, 1), int), axis=1),
         8000,
     ),
     "scatter_along_axis": (
-        lambda n: fast_places.scatter_along_axis(
+        lambda n: TABLE["scatter_along_axis"](
             np.ones((n, 1)), np.zeros((n, 1), int), axis=1, shape=(n, 3)
         ),
         8000,
     ),
     "max_pool": (
-        lambda n: fast_pooling.max_pool(
+        lambda n: TABLE["max_pool"](
             np.ones((n, 1, 8, 8)),
             kernel=(2, 2),
             stride=(2, 2),
@@ -637,7 +632,7 @@ WHERE_KERNELS_PAY = {
         100,
     ),
     "cumulative_sum": (
-        lambda n: fast_running.cumulative_sum(np.ones(n), axis=0, reverse=False),
+        lambda n: TABLE["cumulative_sum"](np.ones(n), axis=0, reverse=False),
         10000,
     ),
     "random_bits": (
@@ -663,7 +658,7 @@ def test_results_of_other_thread_counts_are_the_same_bits(eager: Launches) -> No
     try:
         for count in (1, 2, 3):
             threads.set_num_threads(count)
-            out = fast_places.scatter(x, index, spec=("array", ROWS), shape=(50, 40))
+            out = TABLE["scatter"](x, index, spec=("array", ROWS), shape=(50, 40))
             found.append(out.tobytes())
     finally:
         threads.set_num_threads(before)

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..._foundation.silence import compute, computing
-from . import blas, dispatch, indexing
+from . import blas, dispatch, indexing, thresholds
 from .blas import blas_threads as blas_threads
-from .dispatch import LEAST
 from .jit.availability import available
 from .table import KERNELS as FUNCTIONS
 
 DEVICE = "cpu"
 Array = np.ndarray
+LEAST = thresholds.ELEMENTS
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-LEAST = 4096  # elements; below, NumPy's two passes take less time than the call
+from . import thresholds
 
 
 @functools.cache
@@ -44,7 +44,9 @@ def blas_threads() -> int:
 
 def axpy(y: np.ndarray, x: np.ndarray, alpha: float) -> None:
     """y += alpha * x in place, for arrays of one shape and dtype."""
-    flat = y.flags.c_contiguous and x.flags.c_contiguous and y.size >= LEAST and alpha != 0
+    flat = (
+        y.flags.c_contiguous and x.flags.c_contiguous and y.size >= thresholds.AXPY and alpha != 0
+    )
     function = axpy_function(y.dtype) if flat and y.dtype.str[1:] in ("f4", "f8") else None
     if function is None:
         np.add(y, np.multiply(x, np.array(alpha, y.dtype)), y)

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from .table import kernel
+from .table import fast, kernel
 
 LONG = 1 << 14  # products in a sum, from which on float32 loses digits that a plain sum would keep
 PART = 1 << 16  # of them that are in memory at a time
 
 
 @kernel
+@fast("matmul", least="FACTORS")
 def matmul(x, y):
     length = x.shape[-1]
     is_inner = x.shape[-2:-1] == (1,) and y.shape[-2:] == (length, 1)
@@ -27,6 +28,7 @@ def long_inner_products(x, y):
 
 
 @kernel
+@fast("matmul", least="FACTORS")
 def linear(x, weight, bias):
     out = np.matmul(x, weight.T)
     return out if bias is None else np.add(out, bias, out)

@@ -1,6 +1,6 @@
 """Small arrays go to NumPy's functions, large ones to kernels, which are loaded when first needed.
 
-The limits are measured: below them NumPy's function is done before a kernel could be launched.
+`thresholds` says what is small.
 """
 
 import importlib
@@ -11,46 +11,16 @@ from typing import Any
 import numpy as np
 
 from ..._foundation.silence import computing, is_computing, silence, silent_context
+from . import thresholds
 from .jit.availability import available
 from .operands import arrays_of, as_array
-from .table import COMPLEX
-
-# Elements of a result. All elementwise ops and rules have the same limit, so that it doesn't matter
-# in how many steps something is computed: NumPy's exp differs from ours in the last bit. (Ops of
-# three inputs and more, which have no functions in them, go by the largest input.)
-LEAST = 1 << 14
-LEAST_FACTORS = 6000  # of both factors of a matrix product
-
-LEAST_BITS = 1 << 12  # random words
+from .table import COMPLEX, FAST, FastForm
 
 # Small ufuncs take microseconds, so that all threads share a context: it is found sooner than that
 # of a thread. Who finds it taken, by another thread or by a finalizer, gets a RuntimeError.
 alone = silent_context().run
 
 COMPLEX_DTYPES = frozenset({np.dtype(np.complex64), np.dtype(np.complex128)})
-
-# Modules of kernels that are written by hand or have several passes: their ops, and the size up to
-# which none of them gains anything. They look closer themselves.
-MODULES = (
-    (
-        "fast.reductions",
-        LEAST,
-        "sum max min prod logsumexp softmax log_softmax masked_softmax cross_entropy moments "
-        "deviation norm",
-    ),
-    ("fast.normalization", 1 << 12, "standardize scaled_standardize standardize_gradient"),
-    ("fast.places", 1 << 12, "index scatter take_along_axis scatter_along_axis"),
-    ("fast.pooling", 1 << 10, "max_pool window_sum window_spread"),
-    ("fast.movement", LEAST, "reshape concat pad place"),
-    ("fast.convolution", 1 << 10, "conv conv_input conv_weight"),
-    ("fast.running", 1 << 8, "cumulative_sum cumulative_prod recurrence scaled_recurrence"),
-    ("fast.mirror", 1 << 12, "mirrored symmetrized"),
-    (
-        "fast.equations",
-        0,
-        "cholesky cholesky_gradient cholesky_solve inv lu lu_solve slogdet solve_triangular",
-    ),
-)
 
 
 def are_small(inputs: tuple, least: int) -> bool:
@@ -89,7 +59,7 @@ def unary(name: str, small: Callable) -> Callable:
     def call(x):
         if special is not None and x.dtype in COMPLEX_DTYPES:
             return special(as_array(x))
-        if x.size < LEAST:
+        if x.size < thresholds.ELEMENTS:
             if is_ufunc:
                 try:
                     return alone(small, x)
@@ -110,7 +80,8 @@ def binary(name: str, small: Callable) -> Callable:
 
     def call(x, y):
         m, n = x.size, y.size
-        if m < LEAST and n < LEAST and (m * n < LEAST or not is_large_together(x, y)):
+        least = thresholds.ELEMENTS
+        if m < least and n < least and (m * n < least or not is_large_together(x, y)):
             if is_ufunc:
                 try:
                     return alone(small, x, y)
@@ -134,14 +105,14 @@ def is_large_together(x: Any, y: Any) -> bool:
     rest = len(long) - len(short)
     if long[rest:] == short:
         return False
-    return math.prod(long[:rest]) * math.prod(map(max, long[rest:], short)) >= LEAST
+    return math.prod(long[:rest]) * math.prod(map(max, long[rest:], short)) >= thresholds.ELEMENTS
 
 
 def general(name: str, small: Callable) -> Callable:
     usual = computing(small)
 
     def call(*inputs, **attrs):
-        if are_small(inputs, LEAST):
+        if are_small(inputs, thresholds.ELEMENTS):
             return usual(*inputs, **attrs)
         from .fast import elementwise
 
@@ -150,15 +121,16 @@ def general(name: str, small: Callable) -> Callable:
     return call
 
 
-def from_module(name: str, small: Callable, module: str, least: int) -> Callable:
-    """The function of a module, which may itself leave a case to NumPy."""
-    fast, only_moves = None, module == "fast.movement"
+def by_size(name: str, small: Callable, form: FastForm) -> Callable:
+    """The dispatcher of an op whose kernels have a module, and may leave a case to NumPy."""
+    fast, only_moves = None, form.module == "movement"
+    limits, limit = vars(thresholds), form.least
 
     def call(x, *inputs, **attrs):
         nonlocal fast
-        function = small
+        function, least = small, limits[limit]
         if x.size >= least or not are_small(inputs, least):
-            function = fast = fast or fast_function(module, name, small)
+            function = fast = fast or fast_function(name, small)
         if only_moves or is_computing.get():
             return function(x, *inputs, **attrs)
         return silence.run(function, x, *inputs, **attrs)
@@ -166,15 +138,15 @@ def from_module(name: str, small: Callable, module: str, least: int) -> Callable
     return call
 
 
-def product(large: Callable) -> Callable:
-    """Matrix products, of which small ones are many."""
+def product(name: str, large: Callable, form: FastForm) -> Callable:
+    """The dispatcher of matrix products, of which small ones are many."""
     small, usual, fast = np.matmul, computing(np.matmul), None
     times = binary("multiply", np.multiply)
 
     def call(x, y):
         nonlocal fast
         size = x.size + y.size
-        if size < LEAST_FACTORS:
+        if size < thresholds.FACTORS:
             try:
                 return alone(small, x, y)
             except RuntimeError:
@@ -182,32 +154,33 @@ def product(large: Callable) -> Callable:
         if x.shape[-1] == 1 == y.shape[-2] and x.ndim > 1:  # nothing is summed
             return times(x, y)
         if fast is None:
-            fast = fast_function("fast.matmul", "matmul", large)
+            fast = fast_function(name, large)
         return fast(x, y) if is_computing.get() else silence.run(fast, x, y)
 
     return call
 
 
-def by_shape(name: str, small: Callable, module: str) -> Callable:
-    """The same for an op whose result has the shape that it is given."""
+def by_shape(name: str, small: Callable, form: FastForm) -> Callable:
+    """The dispatcher of an op whose result has the shape that it is given."""
     fast = None
 
     def call(*inputs, shape):
         nonlocal fast
-        if math.prod(shape) < LEAST_BITS:
+        if math.prod(shape) < thresholds.RANDOM_BITS:
             return small(*inputs, shape=shape)
         if fast is None:
-            fast = fast_function(module, name, small)
+            fast = fast_function(name, small)
         return fast(*inputs, shape=shape)
 
     return computing(call)
 
 
-def fast_function(module: str, name: str, small: Callable) -> Callable:
-    """The function of a module of kernels; the small one where kernels can't be compiled."""
+def fast_function(name: str, small: Callable) -> Callable:
+    """The function that launches an op's kernels; the small one where none can be compiled."""
     if not available():
         return small
-    return importlib.import_module(f".{module}", __package__).FAST[name]
+    module = importlib.import_module(f".fast.{FAST[name].module}", __package__)
+    return getattr(module, name, None) or getattr(module, f"{name}_")
 
 
 def elementwise(name: str, small: Callable, inputs: int, plain: bool) -> Callable:
@@ -219,12 +192,11 @@ def elementwise(name: str, small: Callable, inputs: int, plain: bool) -> Callabl
     return form(name, small)
 
 
+DISPATCHERS = {"matmul": product, "random_bits": by_shape}  # of other ops: by_size
+
+
 def over(table: dict[str, Callable]) -> dict[str, Callable]:
-    """The dispatchers of all other ops that have kernels, over a table of NumPy functions."""
-    out: dict[str, Callable] = {}
-    for module, least, names in MODULES:
-        out |= {name: from_module(name, table[name], module, least) for name in names.split()}
-    out["matmul"] = product(table["matmul"])
-    out["linear"] = from_module("linear", table["linear"], "fast.matmul", LEAST_FACTORS)
-    out["random_bits"] = by_shape("random_bits", table["random_bits"], "fast.threefry")
-    return out
+    """The dispatchers of all ops with a fast form, over a table of NumPy functions."""
+    return {
+        name: DISPATCHERS.get(name, by_size)(name, table[name], form) for name, form in FAST.items()
+    }

@@ -11,46 +11,34 @@ import numpy as np
 
 from ....kernels.convolution import tilings
 from ....kernels.convolution.tilings import Machine, Shape
-from .. import windows
+from .. import thresholds, windows
 from . import direct_convolution as direct
 
-# Below so many products, to start costs more than is won.
-LEAST_PRODUCTS = {"conv": 1 << 19, "conv_input": 1 << 17, "conv_weight": 1 << 19}
-LARGE_FILTERS = 1 << 19
-LEAST_PLACES = 96
-LONG_PLANE = 1024
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-def chosen(name: str, shape: Shape, images: int, *arrays: np.ndarray) -> Machine | None:
-    """The machine, if direct kernels can compute this and are faster."""
+def chosen(least: int, shape: Shape, images: int, *arrays: np.ndarray) -> Machine | None:
+    """The machine, if direct kernels can compute this and are faster: `least` products are."""
     dtype = arrays[0].dtype
     products = images * math.prod(shape.w) * math.prod(shape.out)
     possible = (
         dtype in DTYPES
         and all(x.dtype == dtype for x in arrays)
         and products * math.prod(shape.x) > 0
-        and is_faster(name, shape, products)
+        and is_faster(least, shape, products)
         and fits_tables(shape)
     )
     return direct.machine() if possible else None
 
 
-def is_faster(name: str, shape: Shape, products: int) -> bool:
-    """Measured against windows and BLAS on two cores.
-
-    Small work is done before it is begun on all cores. Large filters for few places aren't worth
-    being packed. Filters of a single place need no windows, only a product of matrices, which is
-    what a BLAS is best at if they are square enough.
-    """
-    if products < LEAST_PRODUCTS[name]:
-        return False
+def is_faster(least: int, shape: Shape, products: int) -> bool:
     filters = math.prod(shape.w)
-    if filters > LARGE_FILTERS and products < LEAST_PLACES * filters:
+    are_large = filters > thresholds.LARGE_FILTERS
+    if products < (max(least, thresholds.FILTER_PLACES * filters) if are_large else least):
         return False
     if math.prod(shape.w[2:]) > 1 or shape.groups > 1:
         return True
-    return math.prod(shape.out) >= LONG_PLANE and set(shape.stride) == {1}
+    return math.prod(shape.out) >= thresholds.LONG_PLANE and set(shape.stride) == {1}
 
 
 @functools.lru_cache(1024)
@@ -69,7 +57,7 @@ def conv(x, w, bias=None, *, groups, **geometry):
     dtype, x, w = x.dtype, windows.widened(x), windows.widened(w)
     size = windows.output_size(x.shape, w.shape[2:], **geometry)
     shape = Shape(x.shape[1:], w.shape, size, **geometry, groups=groups, size=x.itemsize)
-    host = chosen("conv", shape, len(x), x, w)
+    host = chosen(thresholds.CONVOLUTION, shape, len(x), x, w)
     if host is None:
         out = windows.conv(x, w, bias, groups=groups, **geometry)
     else:
@@ -80,7 +68,7 @@ def conv(x, w, bias=None, *, groups, **geometry):
 def conv_input(g, w, *, x_shape, **geometry):
     dtype, g, w = g.dtype, windows.widened(g), windows.widened(w)
     shape = Shape(tuple(x_shape[1:]), w.shape, g.shape[2:], **geometry, size=g.itemsize)
-    host = chosen("conv_input", shape, len(g), g, w)
+    host = chosen(thresholds.CONVOLUTION_INPUT, shape, len(g), g, w)
     if host is None:
         out = windows.conv_input(g, w, x_shape=x_shape, **geometry)
     else:
@@ -91,12 +79,9 @@ def conv_input(g, w, *, x_shape, **geometry):
 def conv_weight(x, g, *, w_shape, **geometry):
     dtype, x, g = g.dtype, windows.widened(x), windows.widened(g)
     shape = Shape(x.shape[1:], tuple(w_shape), g.shape[2:], **geometry, size=x.itemsize)
-    host = chosen("conv_weight", shape, len(x), x, g)
+    host = chosen(thresholds.CONVOLUTION_WEIGHT, shape, len(x), x, g)
     if host is None:
         out = windows.conv_weight(x, g, w_shape=w_shape, **geometry)
     else:
         out = direct.weight_gradient(tilings.weights(host, shape), x, g, shape.w)
     return out.astype(dtype, copy=False)
-
-
-FAST = {"conv": conv, "conv_input": conv_input, "conv_weight": conv_weight}

@@ -114,15 +114,3 @@ def cholesky_solve(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     elimination.solve_triangular(lines, stacked(out), lower=True, unit=False)
     elimination.solve_triangular(lines.swapaxes(1, 2), stacked(out), lower=False, unit=False)
     return out
-
-
-FAST = {
-    "cholesky": cholesky,
-    "cholesky_gradient": cholesky_gradient,
-    "cholesky_solve": cholesky_solve,
-    "inv": inv,
-    "lu": lu,
-    "lu_solve": lu_solve,
-    "slogdet": slogdet,
-    "solve_triangular": solve_triangular,
-}

@@ -13,14 +13,13 @@ import numpy as np
 
 from ....kernels.matmul import POINTERS, WORDS, module
 from ....kernels.tiles import ProductTile
+from .. import thresholds
 from ..jit import compiler, threads
 from ..jit.addresses import HEADER
 from ..jit.memory import empty
 from ..table import KERNELS
 from .rows import inner_products
 
-LEAST = 250_000  # multiplications; below, NumPy's call takes less time than ours
-LEAST_SIDE = 4  # rows and columns: with fewer of them it isn't arithmetic that takes the time
 DEPTH = 256  # a panel of so many rows fits into the nearest cache
 MOST_TILES = 20  # rows of tiles in a chunk: their part of the first factor stays in a cache
 MOST_PACKED = 1 << 17  # bytes of that part if it is packed: on the stack, which may be small
@@ -47,7 +46,7 @@ class ProductLaunch(NamedTuple):
 
 def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """np.matmul(x, y)."""
-    if x.ndim < 2 or y.ndim < 2 or x.size * y.shape[-1] < LEAST:
+    if x.ndim < 2 or y.ndim < 2 or x.size * y.shape[-1] < thresholds.PRODUCTS:
         return np.matmul(x, y)
     dtype = x.dtype
     if dtype is not y.dtype or not (dtype is SINGLE or dtype is DOUBLE):
@@ -69,7 +68,7 @@ def linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.nda
         return matmul(x, weight.T)
     dtype, launch = x.dtype, None
     alike = dtype is weight.dtype is bias.dtype and (dtype is SINGLE or dtype is DOUBLE)
-    if alike and x.size * len(weight) >= LEAST and bias.flags.c_contiguous:
+    if alike and x.size * len(weight) >= thresholds.PRODUCTS and bias.flags.c_contiguous:
         y, count = weight.T, threads.get_num_threads()
         launch = lower(x.shape, x.strides, y.shape, y.strides, dtype.char, count)
     if launch is None or not (x.flags.aligned and weight.flags.aligned and bias.flags.aligned):
@@ -94,7 +93,7 @@ def with_pointers(
 def add_product(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     """out += x @ y, all with three axes and of one dtype, out with neighbours in a row."""
     launch = None
-    if x.size * y.shape[-1] >= LEAST:
+    if x.size * y.shape[-1] >= thresholds.PRODUCTS:
         char, count = x.dtype.char, threads.get_num_threads()
         launch = lower(x.shape, x.strides, y.shape, y.strides, char, count)
     if launch is None:
@@ -174,7 +173,7 @@ def factors(x_shape, x_strides, y_shape, y_strides, size: int) -> Factors | None
     steps = [stride / size for stride in (*x_strides, *y_strides)]
     if not (
         inner == y_shape[-2]
-        and min(rows, columns) >= LEAST_SIDE
+        and min(rows, columns) >= thresholds.SIDE
         and inner > 0
         and all(step.is_integer() for step in steps)
     ):
@@ -269,6 +268,3 @@ def sizes(total: int, most: int, count: int) -> set[int]:
     """Parts of a total to be tried: of equal size, as far as can be."""
     fewest = -(-total // most)
     return {-(-total // parts) for parts in range(fewest, min(total, fewest + 4 * count) + 1)}
-
-
-FAST = {"matmul": matmul, "linear": linear}

@@ -31,6 +31,3 @@ def symmetrized(x: np.ndarray) -> np.ndarray:
 
 def mirrored(x: np.ndarray) -> np.ndarray:
     return computed("mirrored", x) if x.dtype in KINDS else reference.mirrored(x)
-
-
-FAST = {"mirrored": mirrored, "symmetrized": symmetrized}

@@ -26,10 +26,3 @@ def standardize_gradient(dout, dmean, dvar, out, var, *, axis, eps, center):
         return KERNELS["standardize_gradient"](*arrays, axis=axis, eps=eps, center=center)
     run = launcher("standardize_gradient", dout.dtype, center=center)
     return run.reduce(arrays, positive(axis, dout.ndim), [eps])[0]
-
-
-FAST = {
-    "standardize": standardize,
-    "scaled_standardize": scaled_standardize,
-    "standardize_gradient": standardize_gradient,
-}

@@ -12,6 +12,7 @@ import numpy as np
 
 from ....kernels import places as templates
 from .. import indexing as reference
+from .. import thresholds
 from ..jit.addresses import address
 from ..jit.memory import empty
 from ..table import wide
@@ -19,11 +20,6 @@ from .machine_code import BY_DTYPE, BY_SIZE, chunks_of, kernel_of, run_kernel
 
 WHOLE = slice(None)
 COMPONENT = {np.dtype("c8"): np.dtype("f4"), np.dtype("c16"): np.dtype("f8")}
-# From so many bytes on, or elements, a launch pays.
-FROM_ROWS = 1 << 18  # bytes that are gathered, in rows
-FROM_ELEMENTS = 1 << 17  # elements that are gathered one by one
-FROM_ALONG = 1 << 12  # elements that are taken along an axis
-FROM_ADDED = 1 << 14  # bytes that are added, and that they are added to
 CHUNK = 1 << 17  # bytes that a chunk moves
 OWNED = 1 << 18  # bytes that a chunk of a scatter owns
 PARTS = 64  # chunks of a scatter, at most: each looks at all indices
@@ -83,14 +79,18 @@ def index(x: np.ndarray, *indices: np.ndarray, spec: tuple) -> np.ndarray:
 
 
 def gathered(x: np.ndarray, indices: tuple[np.ndarray, ...], spec: tuple) -> np.ndarray | None:
-    if max(i.size for i in indices) * x.nbytes < FROM_ROWS:
+    if max(i.size for i in indices) * x.nbytes < thresholds.GATHERED_BYTES:
         return None
     found = view(x.shape, spec, indices) if all(map(is_index, indices)) else None
     if found is None:
         return None
     kind, width = units(x, found.inner)
     count = math.prod(found.shape)
-    if count < FROM_ELEMENTS if width == 1 else count * x.itemsize < FROM_ROWS:
+    if (
+        count < thresholds.GATHERED_ELEMENTS
+        if width == 1
+        else count * x.itemsize < thresholds.GATHERED_BYTES
+    ):
         return None
     index = flat(indices, found.axes)
     if index is None:
@@ -131,7 +131,7 @@ def picked(x: np.ndarray, index: np.ndarray, out: np.ndarray, rows: Picks) -> np
 
 def scatter(x: np.ndarray, *indices: np.ndarray, spec: tuple, shape: tuple[int, ...]) -> np.ndarray:
     out, size = None, math.prod(shape)
-    if indices and x.size and size and x.nbytes + size * x.itemsize >= FROM_ADDED:
+    if indices and x.size and size and x.nbytes + size * x.itemsize >= thresholds.ADDED_BYTES:
         out = scattered(x, indices, spec, shape)
     return reference.scatter(x, *indices, spec=spec, shape=shape) if out is None else out
 
@@ -164,7 +164,7 @@ def scattered(
 
 def take_along_axis(x: np.ndarray, index: np.ndarray, *, axis: int) -> np.ndarray:
     out = None
-    if index.size >= FROM_ALONG and x.size and x.flags.c_contiguous and is_index(index):
+    if index.size >= thresholds.TAKEN_ALONG and x.size and x.flags.c_contiguous and is_index(index):
         out = taken_along(x, index, axis)
     return reference.take_along_axis(x, index, axis=axis) if out is None else out
 
@@ -187,7 +187,7 @@ def scatter_along_axis(
     x: np.ndarray, index: np.ndarray, *, axis: int, shape: tuple[int, ...]
 ) -> np.ndarray:
     out = None
-    if x.size and math.prod(shape) * x.itemsize >= FROM_ADDED and is_index(index):
+    if x.size and math.prod(shape) * x.itemsize >= thresholds.ADDED_BYTES and is_index(index):
         out = scattered_along(x, index, axis, shape)
     if out is None:
         return reference.scatter_along_axis(x, index, axis=axis, shape=shape)
@@ -215,11 +215,3 @@ def scattered_along(
     chunks = chunks_of(group, outer) * parts
     words = run_kernel(kernel_of(templates.scatter_along, kind, once, inner == 1), words, chunks)
     return None if words[templates.BAD] else out.astype(x.dtype, copy=False)
-
-
-FAST = {
-    "index": index,
-    "scatter": scatter,
-    "take_along_axis": take_along_axis,
-    "scatter_along_axis": scatter_along_axis,
-}

@@ -21,8 +21,6 @@ from .machine_code import BY_DTYPE, chunks_of, kernel_of, run_kernel
 
 Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
-FROM = 1 << 10  # elements, from which on a launch pays
-FROM_SUMS = 1 << 13  # the same for sums of windows, which NumPy is better at
 CHUNK = 1 << 14  # elements that a chunk reads
 LONGEST = 8  # elements along W of a window that vectors are used for
 INT64 = np.dtype(np.int64)
@@ -93,7 +91,7 @@ def max_pool(
     size = reference.output_size(x.shape, kernel, stride, padding, dilation)
     found = axes(x.shape, size, kernel, stride, padding, dilation)
     fits = math.prod(x.shape[2:]) < 1 << 31 and math.prod(size) >= math.prod(kernel)
-    if found and x.size >= FROM and x.dtype.kind == "f" and fits and all(map(all_reach, found)):
+    if found and x.size and x.dtype.kind == "f" and fits and all(map(all_reach, found)):
         terms = np.ascontiguousarray(reference.widened(x))
         out = empty((*x.shape[:2], *size), terms.dtype)
         places = empty(out.shape, INT64)
@@ -106,7 +104,7 @@ def window_sum(x: np.ndarray, *, kernel: Ints, stride: Ints, padding: Pairs) -> 
     ones = (1,) * len(kernel)
     size = reference.output_size(x.shape, kernel, stride, padding, ones)
     found = axes(x.shape, size, kernel, stride, padding, ones)
-    if found and x.size >= FROM_SUMS and is_in_order(x, found):
+    if found and is_in_order(x, found):
         terms = np.ascontiguousarray(reference.widened(x))
         out = empty((*x.shape[:2], *size), terms.dtype)
         run(templates.window_sum, terms, [out], found, whole(found[1]))
@@ -118,7 +116,7 @@ def window_spread(
     x: np.ndarray, *, shape: Ints, kernel: Ints, stride: Ints, padding: Pairs
 ) -> np.ndarray:
     found = axes(shape, x.shape[2:], kernel, stride, padding, (1,) * len(kernel))
-    if found and math.prod(shape) >= FROM and is_in_order(x, found):
+    if found and is_in_order(x, found):
         terms = np.ascontiguousarray(reference.widened(x))
         out = empty(shape, terms.dtype)
         run(templates.window_spread, terms, [out], found, spread_inside(found[1]))
@@ -128,7 +126,7 @@ def window_spread(
 
 def is_in_order(x: np.ndarray, axes: list[PooledAxis]) -> bool:
     """Whether the NumPy function adds the terms of a sum one after the other."""
-    return x.dtype.kind == "f" and x.size > 0 and all(a.count >= a.kernel for a in axes)
+    return x.dtype.kind == "f" and x.size > 0 and all(a.size and a.count >= a.kernel for a in axes)
 
 
 def spread_inside(axis: PooledAxis) -> tuple[int, int]:
@@ -138,6 +136,3 @@ def spread_inside(axis: PooledAxis) -> tuple[int, int]:
         return 0, 0
     first = max(chunks_of(axis.stride, axis.padding), chunks_of(axis.stride, axis.kernel) - 1)
     return first, min(axis.count, (axis.size + axis.padding) // axis.stride)
-
-
-FAST = {"max_pool": max_pool, "window_sum": window_sum, "window_spread": window_spread}

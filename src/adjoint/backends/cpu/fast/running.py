@@ -15,8 +15,6 @@ from ..jit.addresses import address
 from ..jit.memory import empty
 from .machine_code import BY_DTYPE, chunks_of, kernel_of, run_kernel
 
-FROM = 1 << 11  # elements, from which on a launch pays
-FROM_RECURRENCE = 1 << 8  # NumPy makes a few calls for each step of it
 CHUNK = 1 << 14  # elements of a chunk
 
 
@@ -39,25 +37,25 @@ def computed(template: Callable, arrays: list[np.ndarray], axis: int, reverse: b
     return out.astype(dtype, copy=False)
 
 
-def can_take(x: np.ndarray, least: int) -> bool:
-    return x.size >= least and (x.dtype in BY_DTYPE or x.dtype == np.float16)
+def can_take(x: np.ndarray) -> bool:
+    return x.size > 0 and (x.dtype in BY_DTYPE or x.dtype == np.float16)
 
 
 def cumulative_sum(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
-    if can_take(x, FROM):
+    if can_take(x):
         return computed(templates.cumulative_sum, [x], axis, reverse)
     return reference.cumulative_sum(x, axis=axis, reverse=reverse)
 
 
 def cumulative_prod(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
-    if can_take(x, FROM):
+    if can_take(x):
         return computed(templates.cumulative_prod, [x], axis, reverse)
     return reference.cumulative_prod(x, axis=axis, reverse=reverse)
 
 
 def recurrence(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
     alike = a.shape == b.shape and a.dtype == b.dtype and b.dtype.kind == "f"
-    if alike and can_take(b, FROM_RECURRENCE):
+    if alike and can_take(b):
         return computed(templates.recurrence, [a, b], axis, reverse)
     return reference.recurrence(a, b, axis=axis, reverse=reverse)
 
@@ -66,11 +64,3 @@ def scaled_recurrence(
     a: np.ndarray, b: np.ndarray, n: np.ndarray, *, axis: int, reverse: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     return reference.scaled_recurrence(a, b, n, axis=axis, reverse=reverse, plain=recurrence)
-
-
-FAST = {
-    "cumulative_sum": cumulative_sum,
-    "cumulative_prod": cumulative_prod,
-    "recurrence": recurrence,
-    "scaled_recurrence": scaled_recurrence,
-}

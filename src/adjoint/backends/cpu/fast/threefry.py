@@ -21,6 +21,3 @@ def random_bits(state: np.ndarray, *, shape: tuple[int, ...]) -> tuple[np.ndarra
     words = [address(bits), size, CHUNK, int(first), int(state[0]), int(state[1])]
     run_kernel(kernel_of(templates.random_bits), words, chunks_of(CHUNK, size))
     return bits, reference.advanced(state, (size + 1) // 2)
-
-
-FAST = {"random_bits": random_bits}
