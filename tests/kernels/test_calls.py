@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.backends.cpu import NUMPY
-from adjoint.backends.cpu.fast import elementwise
+from adjoint.backends.cpu import KERNELS, NUMPY, table, thresholds
+from adjoint.backends.cpu.fast import elementwise, maps
 from adjoint.backends.cpu.fast.maps import CHUNK
+from adjoint.backends.cpu.jit import threads
 from tests.kernels import calls
 from tests.kernels.cases import LARGE
 from tests.support import processes
@@ -176,3 +177,28 @@ def test_results_dont_depend_on_the_number_of_threads(work: Callable, threads: C
         threads(count)
         results.append([np.asarray(out).tobytes() for out in as_tuple(work())])
     assert results[1:] == results[:-1]
+
+
+@pytest.mark.parametrize("name", sorted(table.FAST))
+def test_a_mark_names_a_function_and_a_threshold(name: str) -> None:
+    form = table.FAST[name]
+    assert isinstance(getattr(thresholds, form.least), int)
+    found = FAST[name]
+    assert found is not NUMPY[name]
+    assert found.__module__.startswith("adjoint.backends.cpu.fast.")
+
+
+def test_thresholds_are_asked_when_an_op_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched = []
+
+    def noted(kernel: int, words: int, chunks: int) -> None:
+        launched.append(chunks)
+        threads.run(kernel, words, chunks)
+
+    monkeypatch.setattr(maps, "run", noted)
+    x = normal(100, dtype="f4")
+    KERNELS["softmax"](x, axis=0)
+    assert not launched
+    monkeypatch.setattr(thresholds, "ELEMENTS", 1)
+    KERNELS["softmax"](x, axis=0)
+    assert launched
