@@ -8,9 +8,8 @@ import pytest
 
 import adjoint as ad
 from adjoint.backends.cpu import KERNELS, NUMPY, table, thresholds
-from adjoint.backends.cpu.fast import elementwise, maps
-from adjoint.backends.cpu.fast.maps import CHUNK
-from adjoint.backends.cpu.jit import threads
+from adjoint.backends.cpu.lowering.expressions import CHUNK
+from adjoint.backends.cpu.lowering.ops import lowering_of
 from tests.kernels import calls
 from tests.kernels.cases import LARGE
 from tests.support import processes
@@ -119,12 +118,12 @@ def test_gradients_of_gradients_of_large_arrays() -> None:
 
 
 def long_map() -> Any:
-    return elementwise.compute("exp", NUMPY["exp"], (normal(5 * CHUNK + 3),), {})
+    return FAST["exp"](normal(5 * CHUNK + 3))
 
 
 def strided_map() -> Any:
     x = normal(7, 2 * CHUNK + 6)
-    return elementwise.compute("subtract", NUMPY["subtract"], (x[:, ::2], x[:, :1]), {})
+    return FAST["subtract"](x[:, ::2], x[:, :1])
 
 
 def long_sums() -> Any:
@@ -179,26 +178,22 @@ def test_results_dont_depend_on_the_number_of_threads(work: Callable, threads: C
     assert results[1:] == results[:-1]
 
 
-@pytest.mark.parametrize("name", sorted(table.FAST))
+@pytest.mark.parametrize("name", sorted(table.LOWERED | table.HOSTED))
 def test_a_mark_names_a_function_and_a_threshold(name: str) -> None:
-    form = table.FAST[name]
+    form = (table.LOWERED | table.HOSTED)[name]
     assert isinstance(getattr(thresholds, form.least), int)
-    found = FAST[name]
+    found = lowering_of(name) if name in table.LOWERED else FAST[name]
     assert found is not NUMPY[name]
-    assert found.__module__.startswith("adjoint.backends.cpu.fast.")
+    room = "lowering" if name in table.LOWERED else "host"
+    assert found.__module__.startswith(f"adjoint.backends.cpu.{room}.")
 
 
-def test_thresholds_are_asked_when_an_op_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    launched = []
-
-    def noted(kernel: int, words: int, chunks: int) -> None:
-        launched.append(chunks)
-        threads.run(kernel, words, chunks)
-
-    monkeypatch.setattr(maps, "run", noted)
+def test_thresholds_are_asked_when_an_op_runs(
+    chunks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     x = normal(100, dtype="f4")
     KERNELS["softmax"](x, axis=0)
-    assert not launched
+    assert not chunks
     monkeypatch.setattr(thresholds, "ELEMENTS", 1)
     KERNELS["softmax"](x, axis=0)
-    assert launched
+    assert chunks

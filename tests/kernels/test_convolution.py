@@ -5,19 +5,24 @@ import math
 import mmap
 import os
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjoint.backends.cpu import thresholds, windows
-from adjoint.backends.cpu.fast import convolution, direct_convolution
+from adjoint.backends.cpu import windows, worth
 from adjoint.backends.cpu.jit import threads
+from adjoint.backends.cpu.lowering import convolution, direct_convolution
+from adjoint.backends.cpu.lowering.ops import lower
+from adjoint.backends.cpu.lowering.targets import current_target
+from adjoint.backends.launches import Cache, Layout, contiguous
 from adjoint.kernels.convolution import tilings
 from adjoint.kernels.convolution.tilings import Machine, Shape
 from tests.kernels import rounding
 from tests.support.convolutions import Case, case
+from tests.support.fast_forms import FAST
 from tests.support.helpers import needs_kernels
 
 pytestmark = needs_kernels
@@ -62,9 +67,12 @@ CASES = {
 }
 
 
+DIRECT = SimpleNamespace(**{name: FAST[name] for name in ("conv", "conv_input", "conv_weight")})
+
+
 @pytest.fixture(autouse=True)
 def _always_direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "is_faster", lambda least, shape, products: True)
+    monkeypatch.setattr(worth, "is_worth_convolving", lambda least, shape, images: True)
 
 
 @pytest.fixture
@@ -76,7 +84,7 @@ def _three_threads() -> Iterator[None]:
 
 
 def on_machine(monkeypatch: pytest.MonkeyPatch, machine: Machine | None) -> None:
-    monkeypatch.setattr(direct_convolution, "machine", lambda: machine)
+    monkeypatch.setattr(convolution, "machine", lambda target: machine)
 
 
 def drawn(case: Case, dtype, seed: int = 0) -> dict[str, np.ndarray]:
@@ -96,7 +104,7 @@ def call(module, name: str, case: Case, arrays: dict[str, np.ndarray], with_bias
 
 def assert_right(name: str, case: Case, arrays: dict[str, np.ndarray], with_bias: bool = True):
     """No further from the reference than rounding each product and each sum explains."""
-    out = call(convolution, name, case, arrays, with_bias)
+    out = call(DIRECT, name, case, arrays, with_bias)
     wide = {k: v.astype(np.float64) for k, v in arrays.items()}
     expected = call(windows, name, case, wide, with_bias)
     sizes = call(windows, name, case, {k: abs(v) for k, v in wide.items()}, with_bias)
@@ -131,7 +139,7 @@ def errors(name: str, case: Case) -> float:
     """The root mean square of those in float32."""
     arrays = drawn(case, np.float32)
     exact = call(windows, name, case, {k: v.astype("f8") for k, v in arrays.items()})
-    return math.sqrt(np.mean((call(convolution, name, case, arrays) - exact) ** 2))
+    return math.sqrt(np.mean((call(DIRECT, name, case, arrays) - exact) ** 2))
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
@@ -158,7 +166,7 @@ def test_threads_change_no_bit(kind: str, name: str, monkeypatch, _three_threads
     results = []
     for count in (1, 2, 3):
         threads.set_num_threads(count)
-        results.append(call(convolution, name, CASES[kind], arrays).tobytes())
+        results.append(call(DIRECT, name, CASES[kind], arrays).tobytes())
     assert len(set(results)) == 1
 
 
@@ -177,9 +185,9 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_any_layout(layout, kind: str, name: str) -> None:
     arrays = drawn(CASES[kind], np.float32)
-    expected = call(convolution, name, CASES[kind], arrays)
+    expected = call(DIRECT, name, CASES[kind], arrays)
     arranged = {k: layout(v) for k, v in arrays.items()}
-    assert call(convolution, name, CASES[kind], arranged).tobytes() == expected.tobytes()
+    assert call(DIRECT, name, CASES[kind], arranged).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -193,8 +201,8 @@ def test_broadcast_arrays(kind: str, same: tuple[int, ...], name: str) -> None:
         one = arrays[key][tuple(slice(1) if k in same else slice(None) for k in range(4))]
         arrays[key] = np.broadcast_to(one, arrays[key].shape)
     copies = {k: np.array(v) for k, v in arrays.items()}
-    expected = call(convolution, name, CASES[kind], copies)
-    assert call(convolution, name, CASES[kind], arrays).tobytes() == expected.tobytes()
+    expected = call(DIRECT, name, CASES[kind], copies)
+    assert call(DIRECT, name, CASES[kind], arrays).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -205,7 +213,7 @@ def test_infinity_stays_with_the_taps_that_meet_it(kind: str, ieee: None) -> Non
     arrays = drawn(case_, np.float32)
     arrays["x"][0, 0, 0, 0] = arrays["x"][-1, -1, -1, -1] = np.inf
     expected = call(windows, "conv_weight", case_, arrays)
-    out = call(convolution, "conv_weight", case_, arrays)
+    out = call(DIRECT, "conv_weight", case_, arrays)
     np.testing.assert_array_equal(np.isfinite(out), np.isfinite(expected))
     np.testing.assert_array_equal(np.isnan(out), np.isnan(expected))
 
@@ -221,9 +229,10 @@ def test_images_in_parts(name: str, monkeypatch) -> None:
 def test_image_by_image(kind: str, name: str, monkeypatch, _three_threads) -> None:
     arrays = drawn(CASES[kind], np.float32)
     monkeypatch.setattr(direct_convolution, "FUSED_IMAGES", 1000)
-    expected = call(convolution, name, CASES[kind], arrays)
+    expected = call(DIRECT, name, CASES[kind], arrays)
     monkeypatch.setattr(direct_convolution, "FUSED_IMAGES", 1)
-    assert call(convolution, name, CASES[kind], arrays).tobytes() == expected.tobytes()
+    Cache.forget_all()
+    assert call(DIRECT, name, CASES[kind], arrays).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -240,8 +249,8 @@ def test_parts_that_fit_a_small_cache(kind: str, name: str, monkeypatch) -> None
 def test_float16_is_computed_in_float32(name: str) -> None:
     case_ = CASES["rows of whole vectors"]
     arrays = drawn(case_, np.float16)
-    out = call(convolution, name, case_, arrays)
-    wide = call(convolution, name, case_, {k: v.astype("f4") for k, v in arrays.items()})
+    out = call(DIRECT, name, case_, arrays)
+    wide = call(DIRECT, name, case_, {k: v.astype("f4") for k, v in arrays.items()})
     assert out.dtype == np.float16
     assert out.tobytes() == wide.astype(np.float16).tobytes()
 
@@ -259,7 +268,7 @@ def test_float16_is_computed_in_float32(name: str) -> None:
 def test_nothing_to_do(case_: Case, name: str) -> None:
     arrays = drawn(case_, np.float32)
     expected = call(windows, name, case_, arrays)
-    np.testing.assert_array_equal(call(convolution, name, case_, arrays), expected)
+    np.testing.assert_array_equal(call(DIRECT, name, case_, arrays), expected)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -267,7 +276,7 @@ def test_without_a_compiler_windows_do_it(name: str, monkeypatch) -> None:
     on_machine(monkeypatch, None)
     arrays = drawn(CASES["stride"], np.float32)
     expected = call(windows, name, CASES["stride"], arrays)
-    assert call(convolution, name, CASES["stride"], arrays).tobytes() == expected.tobytes()
+    assert call(DIRECT, name, CASES["stride"], arrays).tobytes() == expected.tobytes()
 
 
 def shape_of(case: Case) -> Shape:
@@ -300,19 +309,16 @@ def shape_of(case: Case) -> Shape:
 def test_rule(case_: Case, direct: bool, monkeypatch) -> None:
     monkeypatch.undo()
     on_machine(monkeypatch, MACHINES["avx512"])
-    empty = np.empty(0, np.float32)
-    assert (
-        convolution.chosen(thresholds.CONVOLUTION, shape_of(case_), case_.x[0], empty) is not None
-    ) == direct
+    x, w = (Layout(shape, contiguous(shape, 4), np.dtype("f4")) for shape in (case_.x, case_.w))
+    assert worth.conv(x, w, **case_.geometry) == direct
+    assert lower("conv", [x, w], case_.geometry, current_target()) is not None
 
 
 def test_what_tables_cannot_hold_goes_to_windows(monkeypatch) -> None:
     on_machine(monkeypatch, MACHINES["avx512"])
     case_ = case((1, 64, 4096, 4096), (8, 64, 3, 3), padding=1)
-    assert (
-        convolution.chosen(thresholds.CONVOLUTION, shape_of(case_), 1, np.empty(0, np.float32))
-        is None
-    )
+    x, w = (Layout(shape, contiguous(shape, 4), np.dtype("f4")) for shape in (case_.x, case_.w))
+    assert lower("conv", [x, w], case_.geometry, current_target()) is None
 
 
 @st.composite
@@ -354,7 +360,7 @@ def test_a_padded_row_of_repeated_elements_reads_nothing_outside_of_the_array() 
     x = np.broadcast_to(middle.reshape(1, 4, -1, 1), (1, 4, middle.size // 4, 2))
     w = np.random.default_rng(1).standard_normal((16, 4, 3, 1)).astype("f4")
     geometry = {"stride": (1, 1), "padding": ((1, 1), (0, 0)), "dilation": (1, 1), "groups": 1}
-    found, expected = convolution.conv(x, w, **geometry), windows.conv(x.copy(), w, **geometry)
+    found, expected = DIRECT.conv(x, w, **geometry), windows.conv(x.copy(), w, **geometry)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -362,5 +368,5 @@ def test_strided_rows_are_moved_even_if_nothing_else_is() -> None:
     x = np.random.default_rng(0).standard_normal((16, 16, 2, 64)).astype("f4")
     w = np.random.default_rng(1).standard_normal((32, 16, 2, 1)).astype("f4")
     geometry = {"stride": (2, 1), "padding": ((0, 2), (0, 0)), "dilation": (2, 1), "groups": 1}
-    found, expected = convolution.conv(x, w, **geometry), windows.conv(x, w, **geometry)
+    found, expected = DIRECT.conv(x, w, **geometry), windows.conv(x, w, **geometry)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

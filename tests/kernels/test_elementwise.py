@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import adjoint as ad
 from adjoint.backends.cpu import NUMPY
-from adjoint.backends.cpu.fast import elementwise
-from adjoint.backends.cpu.fast.maps import CHUNK, Launcher
-from adjoint.backends.cpu.fast.rows import RowLauncher
+from adjoint.backends.cpu.lowering import elementwise
+from adjoint.backends.cpu.lowering.expressions import CHUNK
+from adjoint.backends.cpu.lowering.launchers import Launcher
 from adjoint.kernels import language, rows
 from adjoint.kernels.language import F32, F64, TYPES, Kernel, constant, element, reduce
 from adjoint.kernels.ops import Unsupported, describe
@@ -35,6 +35,7 @@ from tests.kernels.cases import (
 )
 from tests.kernels.programs import evaluated, inputs, maps, row_programs
 from tests.support.arrays import normal
+from tests.support.fast_forms import FAST
 from tests.support.function_references import PRECISE, largest_term
 from tests.support.helpers import needs_kernels
 from tests.support.precise import Truth, ulps
@@ -113,7 +114,7 @@ def test_elementwise_kernels_are_right_but_for_the_last_digit(name: str, dtype: 
     """Where there is no other reference an op is one operation, with one right result."""
     arrays, attrs = inputs_of(name, np.dtype(dtype)), ATTRIBUTES.get(name, {})
     with np.errstate(all="ignore"):
-        out = elementwise.compute(name, NUMPY[name], tuple(arrays), attrs)
+        out = FAST[name](*arrays, **attrs)
     expected = kernel_free(name, *arrays, **attrs)
     if name in ZEROS_OF_ANY_SIGN:
         out, expected = out + 0, expected + 0
@@ -262,7 +263,7 @@ PAIRS: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
 @pytest.mark.parametrize("name", PAIRS)
 def test_layouts(name: str) -> None:
     x, y = PAIRS[name]()
-    out = elementwise.compute("subtract", NUMPY["subtract"], (x, y), {})
+    out = FAST["subtract"](x, y)
     np.testing.assert_array_equal(out, np.asarray(x - y), strict=True)
 
 
@@ -270,7 +271,7 @@ def test_layouts(name: str) -> None:
 def test_layouts_of_three_arrays_of_two_sizes(name: str) -> None:
     x, y = (a.astype("f8", order="K") for a in PAIRS[name]())
     condition = np.asarray(x > 0)
-    out = elementwise.compute("where", NUMPY["where"], (condition, x, y), {})
+    out = FAST["where"](condition, x, y)
     np.testing.assert_array_equal(out, np.where(condition, x, y), strict=True)
 
 
@@ -282,7 +283,7 @@ LARGER_THAN_CACHES = ((1 << 20) + 9, (1 << 21) + 32)
 def test_sizes(size: int) -> None:
     x = numbers(2 * size)
     for a in (x[:size], x[::2], x[size - 1 :: -1]):
-        out = elementwise.compute("subtract", NUMPY["subtract"], (a, x[size:]), {})
+        out = FAST["subtract"](a, x[size:])
         np.testing.assert_array_equal(out, a - x[size:])
 
 
@@ -290,19 +291,19 @@ def test_sizes(size: int) -> None:
 def test_chunks_of_rows_and_of_columns(shape: tuple[int, ...]) -> None:
     x, y = numbers(*shape), numbers(*shape[:-1], 1)
     for a in (x, numbers(*shape[:-1], 2 * shape[-1])[..., ::2]):
-        out = elementwise.compute("subtract", NUMPY["subtract"], (a, y), {})
+        out = FAST["subtract"](a, y)
         np.testing.assert_array_equal(out, a - y)
 
 
 def test_results_lie_in_memory_as_their_inputs_do() -> None:
     x = numbers(35, 3).T
-    assert elementwise.compute("negative", NUMPY["negative"], (x,), {}).flags.f_contiguous
+    assert FAST["negative"](x).flags.f_contiguous
 
 
 @pytest.mark.parametrize("shapes", [((LARGE, 1), (1, 0)), ((LARGE, 0), (LARGE, 1)), ((0,), (1,))])
 def test_no_elements(shapes: tuple) -> None:
     x, y = (np.ones(shape, "f4") for shape in shapes)
-    assert elementwise.compute("add", NUMPY["add"], (x, y), {}).shape == (x + y).shape
+    assert FAST["add"](x, y).shape == (x + y).shape
     assert (ad.asarray(x) + ad.asarray(y)).shape == (x + y).shape
 
 
@@ -311,7 +312,7 @@ def test_no_elements(shapes: tuple) -> None:
 def test_dtypes_that_numpy_computes(dtype: str) -> None:
     x = numbers(17).astype(dtype)
     assert elementwise.launcher_of("add", (x.dtype, x.dtype), (), None) is None
-    np.testing.assert_array_equal(elementwise.compute("add", NUMPY["add"], (x, x), {}), x + x)
+    np.testing.assert_array_equal(FAST["add"](x, x), x + x)
 
 
 def test_memory_in_another_byte_order_is_put_in_ours() -> None:
@@ -326,7 +327,7 @@ def test_memory_in_another_byte_order_is_put_in_ours() -> None:
 @pytest.mark.parametrize("number", [1e300, -1e300, 1e-300, np.inf, np.nan, -0.0])
 def test_attributes_beyond_the_range_of_a_dtype(number: float) -> None:
     x = np.array([-2, 0, 3] * 7, "f4")
-    out = elementwise.compute("leaky_relu", NUMPY["leaky_relu"], (x,), {"negative_slope": number})
+    out = FAST["leaky_relu"](x, negative_slope=number)
     np.testing.assert_array_equal(out, kernel_free("leaky_relu", x, negative_slope=number))
 
 
@@ -393,7 +394,7 @@ def test_random_maps_equal_numpy(data: st.DataObject) -> None:
 @given(st.data())
 def test_random_reductions_equal_numpy(data: st.DataObject) -> None:
     kernel = data.draw(row_programs())
-    launcher = RowLauncher(kernel)
+    launcher = Launcher(kernel)
     for _ in range(2):
         arrays, axis = data.draw(inputs(kernel, ROW_SHAPES, axes=True))
         results = launcher.reduce(given_arrays(arrays), axis, [NUMBER])

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from adjoint.backends.cpu.fast.maps import Launcher
+from adjoint.backends.cpu.lowering.launchers import Launcher
 from adjoint.kernels import exponential, logarithmic, powers, special, trigonometric
-from adjoint.kernels.frame import Layout
+from adjoint.kernels.frame import Loops
 from adjoint.kernels.language import F32, F64, Kernel, Type, element
 from adjoint.kernels.llvm import render
 from tests.kernels.programs import evaluated
@@ -208,8 +208,8 @@ def test_functions_are_vectors_on_every_processor(name, cpu, type):
     llvm.initialize_all_asmprinters()
     triple, multiply_add = TARGETS[cpu]
     kernel = Kernel((described(name, type),))
-    layout = Layout("c" * (len(kernel.sources) + 1), 0, lanes=512 // type.bits)
-    text, _ = render(kernel, layout)
+    loops = Loops("c" * (len(kernel.sources) + 1), 0, lanes=512 // type.bits)
+    text = render(kernel, loops).text
     module = llvm.parse_assembly(text)
     module.triple = triple
     machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=2)

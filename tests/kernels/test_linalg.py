@@ -8,8 +8,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.backends.cpu import NUMPY
-from adjoint.backends.cpu.fast import mirror
-from adjoint.backends.cpu.fast.matmul import add_product
+from adjoint.backends.cpu.host.products import add_product
 from adjoint.kernels.elimination import COLUMNS, MOST
 from tests.support.fast_forms import FAST
 from tests.support.helpers import needs_kernels
@@ -164,7 +163,7 @@ def test_results_don_t_depend_on_the_number_of_threads(threads: Callable) -> Non
         triangle = FAST["solve_triangular"](x, y, upper=True, unit=True)
         symmetric = FAST["cholesky"](definite(shape, "f8"))
         gradient = FAST["cholesky_gradient"](x, symmetric)
-        return [factors, pivots, out, triangle, symmetric, gradient, mirror.computed("mirrored", x)]
+        return [factors, pivots, out, triangle, symmetric, gradient, FAST["mirrored"](x)]
 
     n = 2 * MOST + 1
     for case in (((700, 8, 8), 3), ((n, n), 1), ((3, n, n), 77), ((5, 5), 3000)):
@@ -195,7 +194,7 @@ def test_mirror_images(name: str, dtype: str) -> None:
     for shape in ((64, 64), (33, 33), (100, 7, 7), (2, 3, 65, 65)):
         x = random(shape, dtype)
         for same in layouts(x):
-            found = mirror.computed(name, same)
+            found = FAST[name](same)
             np.testing.assert_array_equal(found, NUMPY[name](x))
             np.testing.assert_array_equal(FAST[name](same), found)
 

@@ -10,10 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjoint.backends.cpu import thresholds
-from adjoint.backends.cpu.fast import matmul as fast
 from adjoint.backends.cpu.jit import threads
+from adjoint.backends.cpu.lowering import matmul as lowering
+from adjoint.backends.cpu.lowering.native import NativeLowering
+from adjoint.backends.cpu.lowering.ops import lower
+from adjoint.backends.cpu.lowering.targets import current_target, layout_of
 from tests.kernels import rounding
 from tests.support.arrays import normal, whole_numbers
+from tests.support.fast_forms import FAST
 from tests.support.helpers import needs_kernels
 from tests.support.precise import precise
 
@@ -31,15 +35,21 @@ def every_size(monkeypatch):
     threads.set_num_threads(before)
 
 
+multiplied = FAST["matmul"]
+
+
+def launches_of(x, y):
+    return lower("matmul", [layout_of(x), layout_of(y)], {}, current_target())
+
+
 def uses_kernel(x, y) -> bool:
-    count = threads.get_num_threads()
-    return fast.lower(x.shape, x.strides, y.shape, y.strides, x.dtype.char, count) is not None
+    return launches_of(x, y) is not None
 
 
 def assert_exact(x, y):
     assert uses_kernel(x, y)
     with np.errstate(invalid="ignore"):
-        out, expected = fast.matmul(x, y), np.matmul(x, y)
+        out, expected = multiplied(x, y), np.matmul(x, y)
     assert out.dtype == expected.dtype
     assert out.flags.c_contiguous
     np.testing.assert_array_equal(out, expected)
@@ -104,15 +114,11 @@ def test_blocks_along_the_inner_axis(inner, x_layout, y_layout, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tiles_for_fewer_registers(dtype, monkeypatch):
-    monkeypatch.setattr(fast, "registers", lambda: (6, 1))
-    fast.lower.cache_clear()
-    try:
-        for x_layout, y_layout in itertools.product(["rows", "columns"], repeat=2):
-            for rows, inner, columns in [(5, 9, 33), (6, 17, 16), (64, 300, 45)]:
-                x = LAYOUTS[x_layout]((rows, inner), dtype)
-                assert_exact(x, LAYOUTS[y_layout]((inner, columns), dtype))
-    finally:
-        fast.lower.cache_clear()
+    monkeypatch.setattr(lowering, "registers", lambda target: (6, 1))
+    for x_layout, y_layout in itertools.product(["rows", "columns"], repeat=2):
+        for rows, inner, columns in [(5, 9, 33), (6, 17, 16), (64, 300, 45)]:
+            x = LAYOUTS[x_layout]((rows, inner), dtype)
+            assert_exact(x, LAYOUTS[y_layout]((inner, columns), dtype))
 
 
 BATCHES = [
@@ -137,7 +143,7 @@ def test_batches(x_batch, y_batch, x_layout, y_layout):
         y = LAYOUTS[y_layout]((*y_batch, inner, columns), np.float32)
         if sum(n > 1 for n in np.broadcast_shapes(x_batch, y_batch)) > 4:
             assert not uses_kernel(x, y)  # NumPy does it
-            np.testing.assert_array_equal(fast.matmul(x, y), np.matmul(x, y))
+            np.testing.assert_array_equal(multiplied(x, y), np.matmul(x, y))
         else:
             assert_exact(x, y)
 
@@ -156,8 +162,7 @@ def test_permuted_batches():
 
 def test_rows_of_a_batch_that_one_matrix_multiplies_are_one_matrix():
     x, y = whole_numbers((2, 3, 5, 8)), whole_numbers((8, 6))
-    given = fast.factors(x.shape, x.strides, y.shape, y.strides, 4)
-    assert given is not None
+    given = lowering.factors(*NativeLowering([layout_of(x), layout_of(y)], current_target()).views)
     assert (given.rows, given.batch) == (30, [])
     assert_exact(x, y)
     assert_exact(x[:, ::2], y)
@@ -166,8 +171,8 @@ def test_rows_of_a_batch_that_one_matrix_multiplies_are_one_matrix():
 
 def test_many_small_matrices_share_chunks():
     x, y = whole_numbers((1000, 4, 4)), whole_numbers((1000, 4, 4))
-    launch = fast.lower(x.shape, x.strides, y.shape, y.strides, "f", 2)
-    assert launch is not None
+    threads.set_num_threads(2)
+    (launch,) = launches_of(x, y)
     assert 1 < launch.chunks < 10
     assert_exact(x, y)
 
@@ -206,7 +211,7 @@ def left_to_numpy():
 @pytest.mark.parametrize("case", list(left_to_numpy()))
 def test_left_to_numpy(case):
     x, y = left_to_numpy()[case]
-    out, expected = fast.matmul(x, y), np.matmul(x, y)
+    out, expected = multiplied(x, y), np.matmul(x, y)
     assert np.asarray(out).dtype == np.asarray(expected).dtype
     np.testing.assert_array_equal(out, expected)
 
@@ -218,7 +223,7 @@ def test_left_to_numpy(case):
 def test_errors_are_numpys(x_shape, y_shape):
     x, y = normal(*x_shape), normal(*y_shape)
     with pytest.raises(ValueError, match=r"matmul|broadcast") as ours:
-        fast.matmul(x, y)
+        multiplied(x, y)
     with pytest.raises(ValueError, match=r"matmul|broadcast") as numpys:
         np.matmul(x, y)
     assert str(ours.value) == str(numpys.value)
@@ -227,16 +232,16 @@ def test_errors_are_numpys(x_shape, y_shape):
 @pytest.mark.parametrize("rows", [16, 60])
 def test_small_products_are_numpys(rows, monkeypatch):
     monkeypatch.undo()
-    monkeypatch.setattr(fast, "lower", None)  # would raise
+    monkeypatch.setattr(threads, "run", None)  # would raise
     x, y = normal(rows, 64), normal(64, 64)
-    np.testing.assert_array_equal(fast.matmul(x, y), np.matmul(x, y))
+    np.testing.assert_array_equal(multiplied(x, y), np.matmul(x, y))
 
 
 def test_large_products_are_ours(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(np, "matmul", None)  # would raise
     x, y = np.ones((128, 64), np.float32), np.ones((64, 96), np.float32)
-    assert (fast.matmul(x, y) == 64).all()
+    assert (multiplied(x, y) == 64).all()
 
 
 @pytest.mark.parametrize("x_layout", ["rows", "columns"])
@@ -249,12 +254,12 @@ def test_nan_and_infinity_stay_in_their_rows_and_columns(special, x_layout, y_la
             y = LAYOUTS[y_layout]((inner, columns), np.float32)
             x[-1, k] = y[k, -1] = special
             assert_exact(x, y)
-            assert np.isfinite(fast.matmul(x, y)[:-1, :-1]).all()
+            assert np.isfinite(multiplied(x, y)[:-1, :-1]).all()
 
 
 def test_zero_times_infinity():
     x, y = np.zeros((14, 16), np.float32), np.full((16, 17), np.inf, np.float32)
-    assert np.isnan(fast.matmul(x, y)).all()
+    assert np.isnan(multiplied(x, y)).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -269,10 +274,9 @@ def test_threads_change_no_bit(x_transposed, y_transposed, dtype):
         results, chunks = [], []
         for count in (1, 2, 3):
             threads.set_num_threads(count)
-            launch = fast.lower(x.shape, x.strides, y.shape, y.strides, x.dtype.char, count)
-            assert launch is not None
+            (launch,) = launches_of(x, y)
             chunks.append(launch.chunks)
-            results += [fast.matmul(x, y) for _ in range(3)]
+            results += [multiplied(x, y) for _ in range(3)]
         assert max(chunks) > 1
         assert len({result.tobytes() for result in results}) == 1
 
@@ -281,7 +285,7 @@ def test_threads_change_no_bit(x_transposed, y_transposed, dtype):
 @pytest.mark.parametrize("inner", [16, 128, 784, 2000])
 def test_errors_are_no_larger_than_of_products_that_are_added_one_by_one(inner, dtype):
     x, y = normal(60, inner, dtype=dtype), normal(inner, 70, dtype=dtype, seed=1)
-    errors = precise(fast.matmul(x, y)[::11, ::11]) - precise(x[::11]) @ precise(y[:, ::11])
+    errors = precise(multiplied(x, y)[::11, ::11]) - precise(x[::11]) @ precise(y[:, ::11])
     assert math.sqrt(np.mean(errors**2)) <= rounding.of_dot(inner, dtype)
 
 
@@ -312,7 +316,7 @@ def arrays(draw, shape, dtype):
 @given(products())
 def test_random_shapes_and_strides(pair):
     x, y = pair
-    out = fast.matmul(x, y)
+    out = multiplied(x, y)
     np.testing.assert_array_equal(out, np.matmul(x, y))
 
 
@@ -322,7 +326,7 @@ def test_a_thread_with_a_small_stack_can_multiply(dtype: str) -> None:
     made: list[np.ndarray] = []
     former = threading.stack_size(256 << 10)
     try:
-        thread = threading.Thread(target=lambda: made.append(fast.matmul(x.T, x)))
+        thread = threading.Thread(target=lambda: made.append(multiplied(x.T, x)))
         thread.start()
     finally:
         threading.stack_size(former)

@@ -12,17 +12,16 @@ import pytest
 
 from adjoint.backends.cpu import KERNELS as TABLE
 from adjoint.backends.cpu import NUMPY, indexing, reductions, threefry, thresholds, windows
-from adjoint.backends.cpu.fast import places as fast_places
-from adjoint.backends.cpu.fast import pooling as fast_pooling
-from adjoint.backends.cpu.fast import running as fast_running
-from adjoint.backends.cpu.fast import threefry as fast_threefry
 from adjoint.backends.cpu.jit import threads
+from adjoint.backends.cpu.lowering import places as fast_places
+from adjoint.backends.cpu.lowering import pooling as fast_pooling
+from adjoint.backends.cpu.lowering import running as fast_running
+from adjoint.backends.cpu.lowering import threefry as fast_threefry
 from tests.support.fast_forms import FAST
 from tests.support.helpers import needs_kernels
 
 pytestmark = needs_kernels
 
-MODULES: tuple[Any, ...] = (fast_places, fast_pooling, fast_running, fast_threefry)
 LOWERED = "PLACES GATHERED_BYTES GATHERED_ELEMENTS TAKEN_ALONG ADDED_BYTES POOLED WINDOW_SUMS"
 ROWS = slice(None)
 FLOATS = ("f2", "f4", "f8")
@@ -31,29 +30,21 @@ MOVED = (*ADDED, "b1", "i1", "u1", "i2", "u2")
 
 
 class Launches:
-    """How many kernels were launched since it was last asked."""
+    """Whether kernels were run since it was last asked."""
 
-    def __init__(self) -> None:
-        self.count = 0
+    def __init__(self, chunks: list[int]) -> None:
+        self.chunks = chunks
 
     def taken(self) -> bool:
-        count, self.count = self.count, 0
+        count = len(self.chunks)
+        self.chunks.clear()
         return count > 0
 
 
 @pytest.fixture
-def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
+def launches(chunks: list[int]) -> Launches:
     """Counts launches, with the limits as they are."""
-    found = Launches()
-    for module in MODULES:
-        run = module.run_kernel
-
-        def counted(*args: Any, run: Callable = run) -> Any:
-            found.count += 1
-            return run(*args)
-
-        monkeypatch.setattr(module, "run_kernel", counted)
-    return found
+    return Launches(chunks)
 
 
 @pytest.fixture
@@ -131,7 +122,7 @@ def index_case(name: str, dtype: str = "i8") -> tuple[tuple[int, ...], tuple, li
 def test_index(name: str, eager: Launches, any_threads: int) -> None:
     shape, spec, arrays = index_case(name)
     x = numbers(shape, "f4")
-    out = fast_places.index(x, *arrays, spec=spec)
+    out = FAST["index"](x, *arrays, spec=spec)
     assert eager.taken()
     assert_same(out, indexing.index(x, *arrays, spec=spec))
 
@@ -141,7 +132,7 @@ def test_index(name: str, eager: Launches, any_threads: int) -> None:
 def test_index_of_each_dtype(name: str, dtype: str, eager: Launches) -> None:
     shape, spec, arrays = index_case(name)
     x = numbers(shape, dtype)
-    out = fast_places.index(x, *arrays, spec=spec)
+    out = FAST["index"](x, *arrays, spec=spec)
     assert eager.taken()
     assert_same(out, indexing.index(x, *arrays, spec=spec))
 
@@ -151,7 +142,7 @@ def test_index_of_each_dtype(name: str, dtype: str, eager: Launches) -> None:
 def test_scatter(name: str, dtype: str, eager: Launches, any_threads: int) -> None:
     shape, spec, arrays = index_case(name)
     x = numbers(indexing.index(np.empty(shape), *arrays, spec=spec).shape, dtype)
-    out = fast_places.scatter(x, *arrays, spec=spec, shape=shape)
+    out = FAST["scatter"](x, *arrays, spec=spec, shape=shape)
     assert eager.taken()
     assert_same(out, indexing.scatter(x, *arrays, spec=spec, shape=shape))
 
@@ -161,7 +152,7 @@ def test_scatter(name: str, dtype: str, eager: Launches, any_threads: int) -> No
 def test_scatter_of_each_dtype(name: str, dtype: str, eager: Launches) -> None:
     shape, spec, arrays = index_case(name)
     x = numbers(indexing.index(np.empty(shape), *arrays, spec=spec).shape, dtype)
-    out = fast_places.scatter(x, *arrays, spec=spec, shape=shape)
+    out = FAST["scatter"](x, *arrays, spec=spec, shape=shape)
     assert eager.taken()
     assert_same(out, indexing.scatter(x, *arrays, spec=spec, shape=shape))
 
@@ -170,7 +161,7 @@ def test_scatter_of_each_dtype(name: str, dtype: str, eager: Launches) -> None:
 def test_indices_of_each_dtype(dtype: str, eager: Launches) -> None:
     shape, spec, arrays = index_case("rows", dtype)
     x = numbers(shape, "f4")
-    out = fast_places.index(x, *arrays, spec=spec)
+    out = FAST["index"](x, *arrays, spec=spec)
     assert eager.taken()
     assert_same(out, indexing.index(x, *arrays, spec=spec))
 
@@ -178,7 +169,7 @@ def test_indices_of_each_dtype(dtype: str, eager: Launches) -> None:
 def test_all_in_one_place(eager: Launches, any_threads: int) -> None:
     """A long sum in the order of occurrence, also where one chunk owns all that happens."""
     x, index = numbers((1000, 40), "f4"), np.full(1000, 3)
-    out = fast_places.scatter(x, index, spec=("array", ROWS), shape=(50, 40))
+    out = FAST["scatter"](x, index, spec=("array", ROWS), shape=(50, 40))
     assert eager.taken()
     assert_same(out, indexing.scatter(x, index, spec=("array", ROWS), shape=(50, 40)))
 
@@ -186,11 +177,11 @@ def test_all_in_one_place(eager: Launches, any_threads: int) -> None:
 def test_layouts_of_indices_and_terms(eager: Launches) -> None:
     table, spec = numbers((23, 40), "f4"), ("array", ROWS)
     index = indices_up_to(23, (12, 10)).T[::2]
-    taken = fast_places.index(table, index, spec=spec)
+    taken = FAST["index"](table, index, spec=spec)
     assert eager.taken()
     assert_same(taken, indexing.index(table, index, spec=spec))
     for x in (taken[::-1], np.broadcast_to(taken[:1, :1], taken.shape), np.asfortranarray(taken)):
-        out = fast_places.scatter(x, index, spec=spec, shape=table.shape)
+        out = FAST["scatter"](x, index, spec=spec, shape=table.shape)
         assert eager.taken()
         assert_same(out, indexing.scatter(x, index, spec=spec, shape=table.shape))
 
@@ -210,9 +201,9 @@ def test_indices_that_are_left_to_numpy(name: str, eager: Launches) -> None:
     shape, spec, dtypes = LEFT[name]
     arrays = [indices_up_to(8, (5,), dtype) for dtype in dtypes]
     x = numbers(shape, "f4")
-    out = fast_places.index(x, *arrays, spec=spec)
+    out = FAST["index"](x, *arrays, spec=spec)
     assert_same(out, indexing.index(x, *arrays, spec=spec))
-    back = fast_places.scatter(out, *arrays, spec=spec, shape=shape)
+    back = FAST["scatter"](out, *arrays, spec=spec, shape=shape)
     assert_same(back, indexing.scatter(out, *arrays, spec=spec, shape=shape))
     assert not eager.taken()
 
@@ -223,10 +214,10 @@ def test_indices_that_are_left_to_numpy(name: str, eager: Launches) -> None:
 def test_along_axis(shape: tuple, count: int, axis: int, eager: Launches, any_threads: int) -> None:
     x = numbers(shape, "f4")
     index = indices_up_to(shape[axis], (*shape[:axis], count, *shape[axis + 1 :]))
-    out = fast_places.take_along_axis(x, index, axis=axis)
+    out = FAST["take_along_axis"](x, index, axis=axis)
     assert eager.taken()
     assert_same(out, indexing.take_along_axis(x, index, axis=axis))
-    back = fast_places.scatter_along_axis(out, index, axis=axis, shape=shape)
+    back = FAST["scatter_along_axis"](out, index, axis=axis, shape=shape)
     assert eager.taken()
     assert_same(back, indexing.scatter_along_axis(out, index, axis=axis, shape=shape))
 
@@ -235,7 +226,7 @@ def test_along_axis(shape: tuple, count: int, axis: int, eager: Launches, any_th
 @pytest.mark.parametrize("dtype", [dtype for dtype in MOVED if dtype != "c16"])
 def test_take_along_axis_of_each_dtype(dtype: str, count: int, eager: Launches) -> None:
     x, index = numbers((40, 9), dtype), indices_up_to(9, (40, count), "i4")
-    out = fast_places.take_along_axis(x, index, axis=1)
+    out = FAST["take_along_axis"](x, index, axis=1)
     assert eager.taken()
     assert_same(out, indexing.take_along_axis(x, index, axis=1))
 
@@ -246,14 +237,14 @@ def test_take_along_axis_of_each_dtype(dtype: str, count: int, eager: Launches) 
 )
 def test_scatter_along_axis_of_each_dtype(dtype: str, count: int, eager: Launches) -> None:
     x, index = numbers((9, count, 40), dtype), indices_up_to(6, (9, count, 40))
-    out = fast_places.scatter_along_axis(x, index, axis=1, shape=(9, 6, 40))
+    out = FAST["scatter_along_axis"](x, index, axis=1, shape=(9, 6, 40))
     assert eager.taken()
     assert_same(out, indexing.scatter_along_axis(x, index, axis=1, shape=(9, 6, 40)))
 
 
 def test_split_rows_along_axis(eager: Launches, any_threads: int) -> None:
     x, index = numbers((2, 30, 333), "f4"), indices_up_to(40, (2, 30, 333))
-    out = fast_places.scatter_along_axis(x, index, axis=1, shape=(2, 40, 333))
+    out = FAST["scatter_along_axis"](x, index, axis=1, shape=(2, 40, 333))
     assert eager.taken()
     assert_same(out, indexing.scatter_along_axis(x, index, axis=1, shape=(2, 40, 333)))
 
@@ -268,7 +259,7 @@ def test_split_rows_along_axis(eager: Launches, any_threads: int) -> None:
     ids=["complex128", "another shape", "bool"],
 )
 def test_along_axis_that_is_left_to_numpy(x, index, shape, eager: Launches) -> None:
-    out = fast_places.scatter_along_axis(x, index, axis=1, shape=shape)
+    out = FAST["scatter_along_axis"](x, index, axis=1, shape=shape)
     assert_same(out, indexing.scatter_along_axis(x, index, axis=1, shape=shape))
     assert not eager.taken()
 
@@ -368,7 +359,7 @@ def image(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 def assert_pools(x: np.ndarray, geometry: dict, launches: Launches) -> None:
-    out, places = fast_pooling.max_pool(x, **geometry)
+    out, places = FAST["max_pool"](x, **geometry)
     assert launches.taken()
     expected, expected_places = windows.max_pool(x, **geometry)
     assert (out.dtype, places.dtype) == (expected.dtype, expected_places.dtype)
@@ -423,7 +414,7 @@ def test_max_pool_that_is_left_to_numpy(name: str, eager: Launches) -> None:
     geometry = {"kernel": kernel, "stride": kernel, "padding": padding}
     geometry["dilation"] = (dilation,) * len(kernel)
     for out, expected in zip(
-        fast_pooling.max_pool(x, **geometry), windows.max_pool(x, **geometry), strict=True
+        FAST["max_pool"](x, **geometry), windows.max_pool(x, **geometry), strict=True
     ):
         assert_same(out, expected)
     assert not eager.taken()
@@ -433,7 +424,7 @@ def test_windows_that_miss_the_image_are_left_to_numpy(eager: Launches) -> None:
     """The elements of some are all in the padding, on both sides of the image."""
     x = numbers((40, 3, 12, 1), "f4")
     padding, dilation = ((0, 0), (1, 1)), (1, 2)
-    fast_pooling.max_pool(x, kernel=(2, 2), stride=(1, 1), padding=padding, dilation=dilation)
+    FAST["max_pool"](x, kernel=(2, 2), stride=(1, 1), padding=padding, dilation=dilation)
     assert not eager.taken()
 
 
@@ -443,10 +434,10 @@ def test_windows_that_miss_the_image_are_left_to_numpy(eager: Launches) -> None:
 def test_sums_of_windows(kernel: tuple, stride: tuple, padding: tuple, eager: Launches) -> None:
     geometry = {"kernel": kernel, "stride": stride, "padding": padding}
     x = numbers((2, 3, 33, 40), "f4")
-    out = fast_pooling.window_sum(x, **geometry)
+    out = FAST["window_sum"](x, **geometry)
     assert eager.taken()
     assert_same(out, windows.window_sum(x, **geometry))
-    back = fast_pooling.window_spread(out, shape=x.shape, **geometry)
+    back = FAST["window_spread"](out, shape=x.shape, **geometry)
     assert eager.taken()
     assert_same(back, windows.window_spread(out, shape=x.shape, **geometry))
 
@@ -459,10 +450,10 @@ def test_sums_of_windows_of_each_dtype(
     spatial = len(shape) - 2
     geometry = {"kernel": (3,) * spatial, "stride": (2,) * spatial, "padding": ((1, 1),) * spatial}
     x = numbers(shape[::-1], dtype).T
-    out = fast_pooling.window_sum(x, **geometry)
+    out = FAST["window_sum"](x, **geometry)
     assert eager.taken()
     assert_same(out, windows.window_sum(x, **geometry))
-    back = fast_pooling.window_spread(out, shape=x.shape, **geometry)
+    back = FAST["window_spread"](out, shape=x.shape, **geometry)
     assert eager.taken()
     assert_same(back, windows.window_spread(out, shape=x.shape, **geometry))
 
@@ -477,9 +468,9 @@ def test_sums_that_are_left_to_numpy(shape, dtype, kernel, eager: Launches) -> N
     geometry = {"kernel": (kernel,) * spatial, "stride": (kernel,) * spatial}
     geometry["padding"] = ((0, 0),) * spatial
     x = numbers(shape, dtype)
-    out = fast_pooling.window_sum(x, **geometry)
+    out = FAST["window_sum"](x, **geometry)
     assert_same(out, windows.window_sum(x, **geometry))
-    back = fast_pooling.window_spread(out, shape=shape, **geometry)
+    back = FAST["window_spread"](out, shape=shape, **geometry)
     assert_same(back, windows.window_spread(out, shape=shape, **geometry))
     assert not eager.taken()
 
@@ -520,7 +511,7 @@ def test_recurrence(shape, axis, reverse, eager: Launches, any_threads: int) -> 
     a[rng.random(shape) < 0.2] = 0
     for dtype in FLOATS:
         factors, terms = a.astype(dtype), b.astype(dtype)
-        out = fast_running.recurrence(factors, terms, axis=axis, reverse=reverse)
+        out = FAST["recurrence"](factors, terms, axis=axis, reverse=reverse)
         assert eager.taken()
         exact = (factors.astype("f8"), terms.astype("f8"))
         expected = reductions.recurrence(*exact, axis=axis, reverse=reverse)
@@ -534,7 +525,7 @@ def test_scaled_recurrence(shape, axis, reverse, eager: Launches) -> None:
     rng = np.random.default_rng(0)
     a, b = np.exp2(rng.uniform(-900, 900, shape)), np.exp2(rng.normal(0, 1, shape))
     a[rng.random(shape) < 0.2] = 0
-    results = fast_running.scaled_recurrence(a, b, np.zeros(shape), axis=axis, reverse=reverse)
+    results = FAST["scaled_recurrence"](a, b, np.zeros(shape), axis=axis, reverse=reverse)
     assert eager.taken()
     along = [np.moveaxis(x, axis, 0)[:: -1 if reverse else 1] for x in (a, b, *results)]
     a, b, out, exponent = (x[1:] for x in along)
@@ -548,7 +539,7 @@ def test_scaled_recurrence(shape, axis, reverse, eager: Launches) -> None:
 def test_recurrence_starts_anew_after_an_infinity(eager: Launches) -> None:
     a, b = np.ones(100), np.ones(100)
     b[10], a[20], a[0] = np.inf, 0, np.nan
-    out = fast_running.recurrence(a, b, axis=0, reverse=False)
+    out = FAST["recurrence"](a, b, axis=0, reverse=False)
     assert eager.taken()
     expected = [*range(1, 11), *[np.inf] * 10, *range(1, 81)]
     np.testing.assert_array_equal(out, expected)
@@ -557,7 +548,7 @@ def test_recurrence_starts_anew_after_an_infinity(eager: Launches) -> None:
 def test_layouts_of_what_runs(eager: Launches) -> None:
     x = numbers((30, 20, 10), "f4").transpose(2, 0, 1)[::-1, :, ::2]
     for axis in range(3):
-        out = fast_running.cumulative_sum(x, axis=axis, reverse=False)
+        out = FAST["cumulative_sum"](x, axis=axis, reverse=False)
         assert eager.taken()
         assert_same(out, reductions.cumulative_sum(x, axis=axis, reverse=False))
 
@@ -565,7 +556,7 @@ def test_layouts_of_what_runs(eager: Launches) -> None:
 @pytest.mark.parametrize("shape, dtype", [((0, 4), "f4"), ((4, 0), "f4"), ((40, 40), "c8")])
 def test_running_that_is_left_to_numpy(shape: tuple, dtype: str, eager: Launches) -> None:
     x = numbers(shape, dtype)
-    out = fast_running.cumulative_sum(x, axis=0, reverse=True)
+    out = FAST["cumulative_sum"](x, axis=0, reverse=True)
     assert_same(out, reductions.cumulative_sum(x, axis=0, reverse=True))
     assert not eager.taken()
 
@@ -585,7 +576,7 @@ STATES = {
 def test_random_bits(name: str, shape: tuple, eager: Launches, any_threads: int) -> None:
     state = np.array(STATES[name], np.uint32)
     with np.errstate(over="ignore"):
-        bits, after = fast_threefry.random_bits(state, shape=shape)
+        bits, after = FAST["random_bits"](state, shape=shape)
         assert eager.taken()
         expected, expected_after = threefry.random_bits(state, shape=shape)
     assert_same(bits, expected)
@@ -593,7 +584,7 @@ def test_random_bits(name: str, shape: tuple, eager: Launches, any_threads: int)
 
 
 def test_no_random_bits(eager: Launches) -> None:
-    bits, after = fast_threefry.random_bits(np.arange(4, dtype=np.uint32), shape=(3, 0))
+    bits, after = FAST["random_bits"](np.arange(4, dtype=np.uint32), shape=(3, 0))
     assert bits.shape == (3, 0)
     assert after.tolist() == [0, 1, 2, 3]
 

@@ -198,7 +198,7 @@ def test_without_kernels_the_bits_are_the_same(tmp_path: Path) -> None:
 
 def count_launches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of chunks of each launch from now on."""
-    from adjoint.backends.cpu.fast import updates
+    from adjoint.backends.cpu.jit import threads
 
     chunks: list[int] = []
 
@@ -206,8 +206,8 @@ def count_launches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         chunks.append(count)
         original(address, arguments, count)
 
-    original = updates.run
-    monkeypatch.setattr(updates, "run", run)
+    original = threads.run
+    monkeypatch.setattr(threads, "run", run)
     return chunks
 
 

@@ -80,20 +80,20 @@ def absolute(t: Template, kind: str, x: str) -> str:
 
 def each_matrix(t: Template, kind: str, pointer: str, width: int) -> Iterator[tuple[str, Rows]]:
     """The matrices of a chunk. Words: matrices, matrices for each chunk, steps of both kinds."""
-    total, group, row_step, step = t.words("i64", 4)
+    total, group, row_step, step = t.words("i64", "total group row_step step")
     start, stop = t.part(group, total)
     with t.loop(start, stop) as matrix:
         place = t.at(pointer, kind, t.product(matrix, step))
         yield matrix, Rows(t, kind, place, width, row_step)
 
 
-def lu(kind: str, width: int) -> str:
+def lu(kind: str, width: int) -> Template:
     """x = p @ l @ u by rows, l below the diagonal; pivots count from 1.
 
     Words: x, which is overwritten, pivots, rows, and those of `each_matrix`.
     """
     t = Template("lu")
-    (x, pivots), (count,) = t.words("ptr", 2), t.words("i64", 1)
+    (x, pivots), (count,) = t.words("ptr", "x pivots"), t.words("i64", "count")
     for matrix, rows in each_matrix(t, kind, x, width):
         own_pivots = t.at(pivots, "i64", t.product(matrix, width))
         with t.loop("0", str(width)) as k:
@@ -101,7 +101,7 @@ def lu(kind: str, width: int) -> str:
             t.store(t.add(pivot, 1), own_pivots, "i64", k)
             rows.swap(k, pivot)
             eliminate(t, rows, k, count)
-    return str(t)
+    return t
 
 
 def largest_below(t: Template, rows: Rows, k: str, count: str) -> str:
@@ -133,14 +133,14 @@ def eliminate(t: Template, rows: Rows, k: str, count: str) -> None:
         rows.store(rows.select(here, t.splat(kind, factor, rows.width), less), row)
 
 
-def cholesky(kind: str, n: int) -> str:
+def cholesky(kind: str, n: int) -> Template:
     """x = uᵀ @ u by rows, of which the triangle below the diagonal is zeros.
 
     Words: x, which is overwritten, the orders of the first minors that aren't positive, or 0, and
     those of `each_matrix`.
     """
     t = Template("cholesky")
-    x, orders = t.words("ptr", 2)
+    x, orders = t.words("ptr", "x orders")
     for matrix, rows in each_matrix(t, kind, x, n):
         with t.carrying("0", str(n), "1", ("i64", "0")) as turn:
             k, failed = turn.index, turn.values[0]
@@ -155,10 +155,10 @@ def cholesky(kind: str, n: int) -> str:
                 rows.store(rows.less(rows.load(row), factor, scaled), row)
             turn.following = [t.select(good, "i64", failed, t.add(k, 1))]
         t.store(turn.values[0], orders, "i64", matrix)
-    return str(t)
+    return t
 
 
-def cholesky_gradient(kind: str, n: int) -> str:
+def cholesky_gradient(kind: str, n: int) -> Template:
     """Gradient of `cholesky`: g, the gradient of u, becomes twice that of x = uᵀ @ u, a symmetric
     matrix.
 
@@ -167,9 +167,9 @@ def cholesky_gradient(kind: str, n: int) -> str:
     of u from a row to the next and from a matrix.
     """
     t = Template("cholesky_gradient")
-    u, g = t.words("ptr", 2)
+    u, g = t.words("ptr", "u g")
     for matrix, rows in each_matrix(t, kind, g, n):
-        row_step, step = t.words("i64", 2)
+        row_step, step = t.words("i64", "u_row_step u_step")
         factor = Rows(t, kind, t.at(u, kind, t.product(matrix, step)), n, row_step)
         with t.loop("0", str(n)) as count:
             k = t.sub(t.sub(str(n), count), 1)
@@ -189,7 +189,7 @@ def cholesky_gradient(kind: str, n: int) -> str:
             rows.store(whole, k)
             with t.loop(t.add(k, 1), str(n)) as other:
                 t.store(rows.element(k, other), rows.place(other), kind, k)
-    return str(t)
+    return t
 
 
 def reduced_sum(t: Template, kind: str, count: int, x: str) -> str:
@@ -227,7 +227,7 @@ class Factor:
             rows.store(value if unit else rows.divided(value, self.element(row, row)), row)
 
 
-def lu_solve(kind: str, n: int, width: int, transposed: bool) -> str:
+def lu_solve(kind: str, n: int, width: int, transposed: bool) -> Template:
     """By what `lu` left of square matrices. A chunk has some of the blocks of columns, of `width`
     each, of all matrices.
 
@@ -235,8 +235,8 @@ def lu_solve(kind: str, n: int, width: int, transposed: bool) -> str:
     chunk.
     """
     t = Template("lu_solve")
-    factors, pivots, y, out = t.words("ptr", 4)
-    columns, blocks, total, group = t.words("i64", 4)
+    factors, pivots, y, out = t.words("ptr", "factors pivots y out")
+    columns, blocks, total, group = t.words("i64", "columns blocks total group")
     start, stop = t.part(group, total)
     with t.loop(start, stop) as item:
         matrix, block = t.divided(item, blocks)
@@ -255,7 +255,7 @@ def lu_solve(kind: str, n: int, width: int, transposed: bool) -> str:
         factor.substitute(rows, lower=False, unit=transposed)
         if transposed:
             permute(t, rows, own_pivots, n, backwards=True)
-    return str(t)
+    return t
 
 
 def permute(t: Template, rows: Rows, pivots: str, n: int, backwards: bool) -> None:
@@ -264,7 +264,7 @@ def permute(t: Template, rows: Rows, pivots: str, n: int, backwards: bool) -> No
         rows.swap(row, t.sub(t.load(pivots, "i64", row), 1))
 
 
-def exchange(kind: str) -> str:
+def exchange(kind: str) -> Template:
     """Exchange rows, one pair after the other. A chunk has some columns of a matrix.
 
     Words: x, pivots, how many of these there are, their step from a matrix to the next, 1 or -1 for
@@ -272,8 +272,9 @@ def exchange(kind: str) -> str:
     from a row to the next and from a matrix.
     """
     t = Template("exchange")
-    x, pivots = t.words("ptr", 2)
-    count, pivot_step, direction, columns, width, parts, row_step, step = t.words("i64", 8)
+    x, pivots = t.words("ptr", "x pivots")
+    names = "count pivot_step direction columns width parts row_step step"
+    count, pivot_step, direction, columns, width, parts, row_step, step = t.words("i64", names)
     matrix, part = t.divided("%chunk", parts)
     start, stop = t.part(width, columns, part)
     own = t.at(x, kind, t.product(matrix, step))
@@ -287,10 +288,10 @@ def exchange(kind: str) -> str:
             for first, last, size in parts_of_rows:
                 with t.loop(first, last, str(size)) as column:
                     Rows(t, kind, t.at(own, kind, column), size, row_step).swap(row, other)
-    return str(t)
+    return t
 
 
-def solve_vector(kind: str, by_rows: bool, lower: bool, unit: bool) -> str:
+def solve_vector(kind: str, by_rows: bool, lower: bool, unit: bool) -> Template:
     """For right sides of one column, whose elements are neighbours, in place.
 
     `by_rows`: the elements of a row of x are neighbours, else those of a column are. Words: x, y,
@@ -298,8 +299,9 @@ def solve_vector(kind: str, by_rows: bool, lower: bool, unit: bool) -> str:
     matrices, and of y between matrices.
     """
     t = Template("solve_vector")
-    x, y = t.words("ptr", 2)
-    n, total, group, line_step, x_step, y_step = t.words("i64", 6)
+    x, y = t.words("ptr", "x y")
+    names = "n total group line_step x_step y_step"
+    n, total, group, line_step, x_step, y_step = t.words("i64", names)
     start, stop = t.part(group, total)
     with t.loop(start, stop) as matrix:
         own = t.at(x, kind, t.product(matrix, x_step))
@@ -317,7 +319,7 @@ def solve_vector(kind: str, by_rows: bool, lower: bool, unit: bool) -> str:
             t.store(value, vector, kind, k)
             if not by_rows:
                 take_multiple(t, kind, value, line, vector, after if lower else before)
-    return str(t)
+    return t
 
 
 def in_vectors(t: Template, kind: str, start: str, stop: str) -> list[tuple[str, str, int]]:
@@ -352,15 +354,16 @@ def take_multiple(
             Rows(t, kind, t.at(y, kind, place), size, 0).store(value, "0")
 
 
-def solve_triangular(kind: str, n: int, width: int, lower: bool, unit: bool) -> str:
+def solve_triangular(kind: str, n: int, width: int, lower: bool, unit: bool) -> Template:
     """In place. A chunk has some of the blocks of columns, of `width` each, of all matrices.
 
     Words: x, y, blocks for each matrix, blocks, blocks for each chunk, steps of x from a row to the
     next, from a column, from a matrix, and of y from a row and from a matrix.
     """
     t = Template("solve_triangular")
-    x, y = t.words("ptr", 2)
-    blocks, total, group, row_step, column_step, x_step, y_row_step, y_step = t.words("i64", 8)
+    x, y = t.words("ptr", "x y")
+    names = "blocks total group row_step column_step x_step y_row_step y_step"
+    blocks, total, group, row_step, column_step, x_step, y_row_step, y_step = t.words("i64", names)
     start, stop = t.part(group, total)
     with t.loop(start, stop) as item:
         matrix, block = t.divided(item, blocks)
@@ -368,4 +371,4 @@ def solve_triangular(kind: str, n: int, width: int, lower: bool, unit: bool) -> 
         place = t.add(t.product(matrix, y_step), t.product(block, width))
         rows = Rows(t, kind, t.at(y, kind, place), width, y_row_step)
         Factor(t, kind, own, n, (row_step, column_step)).substitute(rows, lower, unit)
-    return str(t)
+    return t

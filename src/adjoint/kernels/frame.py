@@ -1,6 +1,6 @@
 """What the function that a kernel becomes on the CPU is given: the words of a launch, by name.
 
-The function's text depends on the layout of the arrays, as far as `Layout` says it; sizes, strides
+The function's text depends on the layout of the arrays, as far as `Loops` says it; sizes, strides
 and addresses are words.
 """
 
@@ -11,7 +11,7 @@ from .text import Function
 from .vectors import stored_type
 
 
-class Layout(NamedTuple):
+class Loops(NamedTuple):
     """How a launch walks over memory, as far as the text depends on it.
 
     `access`: for each array, then each output, how its elements follow each other along the
@@ -45,37 +45,43 @@ class ArrayWords(NamedTuple):
 
 
 class Frame:
-    """The words of a launch, by name, in the order in which they are packed.
+    """The words of a launch, and their names in the order in which they are packed.
 
     rows, columns, rows per chunk, columns per chunk, chunks along the columns; the sizes of the
     inner, then of the outer axes; for each array and each output a pointer and the bytes between
     elements along columns, inner axes, outer axes; the numbers.
     """
 
-    def __init__(self, write: Function, kernel: Kernel, layout: Layout) -> None:
+    def __init__(self, write: Function, kernel: Kernel, loops: Loops) -> None:
         self.write = write
-        self.position = 0
-        self.rows, self.columns, self.row_step, self.column_step, self.parts = self.words(5)
-        self.inner = self.words(layout.inner)
-        self.outer = self.words(layout.outer)
+        self.names: list[str] = []
+        self.rows, self.columns = self.word("rows"), self.word("columns")
+        self.row_step, self.column_step = self.word("row_step"), self.word("column_step")
+        self.parts = self.word("parts")
+        self.inner = self.words("inner", loops.inner)
+        self.outer = self.words("outer", loops.outer)
         types = [source.type for _, source in sorted(kernel.sources.items())]
         types += [out.type for out in kernel.outputs]
         self.arrays = [
-            self.array(k, type, access, layout)
-            for k, (type, access) in enumerate(zip(types, layout.access, strict=True))
+            self.array(k, type, access, loops)
+            for k, (type, access) in enumerate(zip(types, loops.access, strict=True))
         ]
-        self.numbers = {k: self.word(stored_type(t)) for k, t in sorted(kernel.scalars.items())}
+        self.numbers = {
+            k: self.word(f"number{k}", stored_type(t)) for k, t in sorted(kernel.scalars.items())
+        }
 
-    def array(self, position: int, type: Type, access: str, layout: Layout) -> ArrayWords:
-        pointer, step = self.word("ptr"), self.word()
-        inner, outer = self.words(layout.inner), self.words(layout.outer)
+    def array(self, position: int, type: Type, access: str, loops: Loops) -> ArrayWords:
+        name = f"array{position}"
+        pointer, step = self.word(name, "ptr"), self.word(f"{name}_step")
+        inner = self.words(f"{name}_inner", loops.inner)
+        outer = self.words(f"{name}_outer", loops.outer)
         step = str(type.bits // 8) if access in "cn" else step
         return ArrayWords(position, type, access, pointer, step, tuple(inner), tuple(outer))
 
-    def word(self, type: str = "i64") -> str:
-        pointer = self.write.offset("%words", str(8 * self.position))
-        self.position += 1
+    def word(self, name: str, type: str = "i64") -> str:
+        pointer = self.write.offset("%words", str(8 * len(self.names)))
+        self.names.append(name)
         return self.write.new(f"load {type}, ptr {pointer}")
 
-    def words(self, count: int) -> list[str]:
-        return [self.word() for _ in range(count)]
+    def words(self, name: str, count: int) -> list[str]:
+        return [self.word(f"{name}{k}") for k in range(count)]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from .accumulators import Accumulator, accumulator
-from .frame import ArrayWords, Frame, Layout
+from .frame import ArrayWords, Frame, Loops
 from .language import BOOL, I64, Kernel, Value, convert, value, walk
 from .text import Function
 from .vectors import Vectors
@@ -23,11 +23,19 @@ SHORTER = 16  # lanes of vectors for columns that are left after the longest
 CHEAP = 8  # ops that are computed again sooner than kept in memory
 
 
-def render(kernel: Kernel, layout: Layout) -> tuple[str, str]:
-    """The text of a module with one function, and the function's name."""
-    text = str(LLVMRenderer(kernel, layout))
+class Module(NamedTuple):
+    """The text of a module with one function, the function's name, and those of its words."""
+
+    text: str
+    name: str
+    words: tuple[str, ...]
+
+
+def render(kernel: Kernel, loops: Loops) -> Module:
+    renderer = LLVMRenderer(kernel, loops)
+    text = str(renderer)
     name = f"kernel_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-    return text.replace("@kernel(", f"@{name}("), name
+    return Module(text.replace("@kernel(", f"@{name}("), name, tuple(renderer.frame.names))
 
 
 class Place(NamedTuple):
@@ -43,11 +51,11 @@ Places = dict[ArrayWords, Place]
 class LLVMRenderer:
     """`fixed`: the vectors of values that are the same all along a row, as far as is known."""
 
-    def __init__(self, kernel: Kernel, layout: Layout) -> None:
-        self.kernel, self.layout = kernel, layout
+    def __init__(self, kernel: Kernel, loops: Loops) -> None:
+        self.kernel, self.loops = kernel, loops
         self.write = Function("kernel(ptr noalias %words, i64 %chunk)")
-        self.vectors = Vectors(self.write, layout.lanes)
-        self.frame = Frame(self.write, kernel, layout)
+        self.vectors = Vectors(self.write, loops.lanes)
+        self.frame = Frame(self.write, kernel, loops)
         count = len(kernel.sources)
         self.inputs = dict(zip(sorted(kernel.sources), self.frame.arrays[:count], strict=True))
         self.outputs = self.frame.arrays[count:]
@@ -81,11 +89,11 @@ class LLVMRenderer:
                 self.write_strips(
                     self.moved(places, columns[0]), count, lambda at, _: self.finish(at)
                 )
-            elif self.layout.along:
+            elif self.loops.along:
                 self.reduce_along_row(places)
             else:
                 self.reduce_down_columns(places, *columns)
-        if "n" in self.layout.access:
+        if "n" in self.loops.access:
             write.line("fence seq_cst")  # what goes past the caches is there before we say so
 
     def range(self, part: str, step: str, end: str) -> tuple[str, str]:
@@ -98,7 +106,7 @@ class LLVMRenderer:
         for size in reversed(self.frame.outer[1:]):
             places.append(write.new(f"srem i64 {rest}, {size}"))
             rest = write.new(f"sdiv i64 {rest}, {size}")
-        places = [rest, *reversed(places)][: self.layout.outer]
+        places = [rest, *reversed(places)][: self.loops.outer]
         out = {}
         for array in self.frame.arrays:
             steps = zip(places, array.outer, strict=True)
@@ -118,7 +126,7 @@ class LLVMRenderer:
     @contextmanager
     def each_inner(self, places: Places, axis: int = 0) -> Iterator[Places]:
         """Loops over the reduced axes that vectors don't lie along."""
-        if axis == self.layout.inner:
+        if axis == self.loops.inner:
             yield places
             return
         with self.write.loop("0", self.frame.inner[axis]) as k:
@@ -161,7 +169,7 @@ class LLVMRenderer:
 
     def reduce_down_columns(self, places: Places, start: str, stop: str) -> None:
         """Reduce each column by itself: long vectors of columns first, then what is left."""
-        write, longest = self.write, self.layout.lanes
+        write, longest = self.write, self.loops.lanes
         for lanes in sorted({longest, min(longest, SHORTER), 1}, reverse=True):
             self.vectors.lanes = lanes
             self.fix_given()
@@ -202,7 +210,7 @@ class LLVMRenderer:
         That is copied to memory of a vector's size and goes through the same lines once more, so
         that there is one text for both; a mask says which lanes count.
         """
-        write, lanes = self.write, self.layout.lanes
+        write, lanes = self.write, self.loops.lanes
         full = write.new(f"sdiv i64 {count}, {lanes}")
         rest = write.new(f"srem i64 {count}, {lanes}")
         beyond = self.moved(places, write.product(full, lanes))
@@ -247,7 +255,7 @@ class LLVMRenderer:
 
     def first_lanes(self, count: str) -> str:
         """A mask of the first lanes."""
-        lanes = self.layout.lanes
+        lanes = self.loops.lanes
         numbers = ", ".join(f"i64 {k}" for k in range(lanes))
         limit = Vectors(self.write, lanes).splat(count, I64)
         return self.write.new(f"icmp slt <{lanes} x i64> <{numbers}>, {limit}")
@@ -265,7 +273,7 @@ class LLVMRenderer:
     # The values.
 
     def load(self, array: ArrayWords, places: Places) -> str:
-        if self.kernel.reduces and not self.layout.along and array.access == "c":
+        if self.kernel.reduces and not self.loops.along and array.access == "c":
             self.fetch_below(array, places[array].pointer)
         return self.vectors.load(*places[array], array.access, array.type)
 
@@ -287,7 +295,7 @@ class LLVMRenderer:
             if v.type == BOOL:
                 number = self.write.new(f"icmp ne i8 {number}, 0")
             return self.vectors.splat(number, v.type)
-        total = self.frame.columns if self.layout.along else "1"
+        total = self.frame.columns if self.loops.along else "1"
         for size in self.frame.inner:
             total = self.write.product(total, size)
         integer = value("element", (), I64, "count")
@@ -297,7 +305,7 @@ class LLVMRenderer:
         """Load what is the same all along the columns once for each row."""
         for position, source in self.kernel.sources.items():
             array = self.inputs[position]
-            if array.access == "b" and source.op == "element" and not self.layout.inner:
+            if array.access == "b" and source.op == "element" and not self.loops.inner:
                 self.fixed[source] = self.load(array, places)
 
     def fix(self, depth: int) -> None:

@@ -9,15 +9,14 @@ result after another. Each element is summed in the same order, however the work
 from .template import Template
 from .tiles import ProductTile, at, edge_function, pack_columns, pack_rows, pack_tile, tile_function
 
-# The words of a launch, in their order; for x, y and the result, where a pointer to them is. Steps
-# are in elements. `x_step`: between rows of x if their elements are neighbours, else between its
-# columns; `y_step` likewise. `y_direct`: whether panels of rows of y are read where they are.
-# `packs`: whether columns of x are packed, too. `depth`, `height` and `width` are those of a block.
-# The batch has four axes, the last one the fastest. `starts`: from the elements of a row `start`.
-# `out_step` is between rows of the result, and `out_batch` between its matrices; `adds`: to what is
-# there already.
-POINTERS = ("x", "y", "out", "start")
+# The words of a launch, in their order. Steps are in elements. `x_step`: between rows of x if their
+# elements are neighbours, else between its columns; `y_step` likewise. `y_direct`: whether panels
+# of rows of y are read where they are. `packs`: whether columns of x are packed, too. `depth`,
+# `height` and `width` are those of a block. The batch has four axes, the last one the fastest.
+# `starts`: from the elements of a row `start`. `out_step` is between rows of the result, and
+# `out_batch` between its matrices; `adds`: to what is there already.
 WORDS = (
+    *("x", "y", "out", "start"),
     *("rows", "columns", "inner", "x_step", "y_step", "y_by_rows", "y_direct", "packs"),
     *("depth", "height", "width", "column_blocks", "blocks", "group", "batch"),
     *("size1", "size2", "size3"),
@@ -53,11 +52,8 @@ class Chunk:
         self.panel = write.alloca(f"[{tile.depth * tile.width} x {tile.scalar}]")
         self.corner = write.alloca(f"[{tile.rows * tile.width} x {tile.scalar}]")
         self.packed = "" if tile.by_rows else self.place_for_columns()
-        pointers = [
-            write.load(place, "ptr", step="i64") for place in write.words("ptr", len(POINTERS))
-        ]
-        words = [*pointers, *write.words("i64", len(WORDS))]
-        self.given = dict(zip((*POINTERS, *WORDS), words, strict=True))
+        words = write.words("ptr", " ".join(WORDS[:4])) + write.words("i64", " ".join(WORDS[4:]))
+        self.given = dict(zip(WORDS, words, strict=True))
         self.packs = write.compare("ne", self["packs"], 0)
         self.y_by_rows = write.compare("ne", self["y_by_rows"], 0)
         self.y_direct = write.compare("ne", self["y_direct"], 0)

@@ -9,11 +9,12 @@ from .template import Template
 SIDE = 32  # of a block
 
 
-def mirror(name: str, kind: str, mean: bool) -> str:
+def mirror(name: str, kind: str, mean: bool) -> Template:
     """Elements below the diagonal in both places, or, if `mean`, their means with those above."""
     t = Template(name)
-    x, out = t.words("ptr", 2)
-    n, blocks, row_step, column_step, step = t.words("i64", 5)
+    x, out = t.words("ptr", "x out")
+    names = "n blocks row_step column_step step"
+    n, blocks, row_step, column_step, step = t.words("i64", names)
     matrix, block = t.divided("%chunk", blocks)
     source = t.at(x, kind, t.product(matrix, step))
     target = t.at(out, kind, t.product(matrix, t.product(n, n)))
@@ -32,12 +33,12 @@ def mirror(name: str, kind: str, mean: bool) -> str:
                 value = t.new(f"fmul {kind} {total}, 0.5")
             t.store(value, target, kind, t.add(t.product(row, n), column))
             t.store(value, target, kind, t.add(t.product(column, n), row))
-    return str(t)
+    return t
 
 
-def symmetrized(kind: str) -> str:
+def symmetrized(kind: str) -> Template:
     return mirror("symmetrized", kind, mean=True)
 
 
-def mirrored(kind: str) -> str:
+def mirrored(kind: str) -> Template:
     return mirror("mirrored", kind, mean=False)

@@ -1,7 +1,7 @@
 """Gathers and scatter-adds, as LLVM IR: elements come from, or go to, places that are data.
 
 Arrays are seen as (outer, axis, inner). A negative index counts from the end. An index that is out
-of range counts as 0, and the word BAD tells of it. Additions are made in the order in which they
+of range counts as 0, and the status tells of it. Additions are made in the order in which they
 occur: what a chunk writes to, no other chunk touches.
 """
 
@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 from .template import SIZES, Template, lanes, vector_of
 
-BAD = 0  # the word that tells of an index out of range
 SCANNED = 8  # indices that are looked at together
 AHEAD = 6  # rows that are fetched before they are copied
 FETCHED = 1024  # bytes of such a row, at most
@@ -30,11 +29,6 @@ def found(t: Template, index: str, length: str) -> tuple[str, str]:
     return t.select(wrong, "i64", 0, place), wrong
 
 
-def tell(t: Template, wrong: str) -> None:
-    with t.when(wrong):
-        t.store("1", "%words", "i64", BAD)
-
-
 def either(t: Template, conditions: Sequence[str]) -> str:
     wrong = conditions[0]
     for other in conditions[1:]:
@@ -51,7 +45,7 @@ def each(t: Template, start: str, stop: str, body: Callable[[str], str]) -> None
         several.following = [either(t, [*several.values, *wrong])]
     with t.carrying(whole, stop, "1", ("i1", several.values[0])) as single:
         single.following = [either(t, [*single.values, body(single.index)])]
-    tell(t, single.values[0])
+    t.tell(single.values[0])
 
 
 def whole_vectors(t: Template, kind: str, count: str) -> str:
@@ -104,16 +98,17 @@ def add_row(t: Template, kind: str, source: str, target: str, count: str) -> Non
         elements(i, 1)
 
 
-def combine(count: int) -> str:
+def combine(count: int) -> Template:
     """Indices along several axes as one index along these axes as one.
 
-    Words: BAD, out, elements, elements for each chunk, then for each axis its indices and length.
+    Words: status, out, its elements, those for each chunk, then each axis: its indices and length.
     """
     t = Template("combine")
-    t.words("i64", 1)
-    (out,) = t.words("ptr", 1)
-    start, stop = t.part(*reversed(t.words("i64", 2)))
-    axes = [(t.words("ptr", 1)[0], t.words("i64", 1)[0]) for _ in range(count)]
+    t.status()
+    (out,) = t.words("ptr", "out")
+    total, step = t.words("i64", "total step")
+    start, stop = t.part(step, total)
+    axes = [(*t.words("ptr", f"index{k}"), *t.words("i64", f"length{k}")) for k in range(count)]
 
     def combined(i: str) -> str:
         total, all_wrong = "0", []
@@ -125,18 +120,18 @@ def combine(count: int) -> str:
         return either(t, all_wrong)
 
     each(t, start, stop, combined)
-    return str(t)
+    return t
 
 
-def gather(kind: str) -> str:
+def gather(kind: str) -> Template:
     """out[o, i] = x[o, index[i]] for rows of `width` elements.
 
-    Words: BAD, x, index, out, rows of out, rows for each chunk, indices, axis, width.
+    Words: status, x, index, out, rows of out, rows for each chunk, indices, axis, width.
     """
     t = Template("gather")
-    t.words("i64", 1)
-    x, index, out = t.words("ptr", 3)
-    rows, step, count, length, width = t.words("i64", 5)
+    t.status()
+    x, index, out = t.words("ptr", "x index out")
+    rows, step, count, length, width = t.words("i64", "rows step count length width")
     start, stop = t.part(step, rows)
 
     def source(row: str) -> tuple[str, str]:
@@ -150,21 +145,22 @@ def gather(kind: str) -> str:
         here, wrong = source(row.index)
         copy(t, kind, here, t.at(out, kind, t.product(row.index, width)), width)
         row.following = [either(t, [*row.values, wrong])]
-    tell(t, row.values[0])
-    return str(t)
+    t.tell(row.values[0])
+    return t
 
 
-def pick(kind: str) -> str:
+def pick(kind: str) -> Template:
     """out[r, i] = x[r // group, index[r, i] * stride + i * ramp] for rows r of single elements.
 
     A chunk has some rows, or a part of one.
-    Words: BAD, x, index, out, rows, rows for each chunk, width, chunks for each row, elements for
-    each of them, group, axis, stride, ramp, indices from row to row.
+    Words: status, x, index, out, rows, rows for each chunk, width, chunks for each row, elements
+    for each of them, group, axis, stride, ramp, indices from row to row.
     """
     t = Template("pick")
-    t.words("i64", 1)
-    x, index, out = t.words("ptr", 3)
-    rows, step, width, parts, piece, group, length, stride, ramp, move = t.words("i64", 10)
+    t.status()
+    x, index, out = t.words("ptr", "x index out")
+    names = "rows step width parts piece group length stride ramp move"
+    rows, step, width, parts, piece, group, length, stride, ramp, move = t.words("i64", names)
     block, part = t.divided("%chunk", parts)
     start, stop = t.part(step, rows, block)
     left, right = t.part(piece, width, part)
@@ -182,21 +178,22 @@ def pick(kind: str) -> str:
             return wrong
 
         each(t, left, right, picked)
-    return str(t)
+    return t
 
 
-def scatter(kind: str, single: bool) -> str:
+def scatter(kind: str, single: bool) -> Template:
     """out = 0; out[o, index[i]] += x[o, i], one i after the other; rows as those of a gather.
 
     A chunk owns some rows of some o, and looks for them among all indices; or where rows are
     `single` elements, all rows of some o.
-    Words: BAD, x, index, out, outer, o for each chunk, indices, axis, width, chunks for each o,
+    Words: status, x, index, out, outer, o for each chunk, indices, axis, width, chunks for each o,
     rows for each of them.
     """
     t = Template("scatter")
-    t.words("i64", 1)
-    x, index, out = t.words("ptr", 3)
-    outers, group, count, length, width, parts, step = t.words("i64", 7)
+    t.status()
+    x, index, out = t.words("ptr", "x index out")
+    names = "outers group count length width parts step"
+    outers, group, count, length, width, parts, step = t.words("i64", names)
     block, part = t.divided("%chunk", parts)
     start, stop = t.part(group, outers, block)
     low, high = t.part(step, length, part)
@@ -221,7 +218,7 @@ def scatter(kind: str, single: bool) -> str:
             each(t, "0", count, add_element)
         else:
             scan(t, index, count, length, low, owned, add)
-    return str(t)
+    return t
 
 
 def scan(
@@ -255,10 +252,10 @@ def scan(
                 body(t.add(group.index, lane), t.load(rows, "i64", lane))
                 hit.following = [t.new(f"and i64 {rest}, {t.sub(rest, 1)}")]
         group.following = [t.new(f"or {bits} {group.values[0]}, {wrong}")]
-    tell(t, t.compare("ne", as_mask(t, group.values[0]), 0))
+    t.tell(t.compare("ne", as_mask(t, group.values[0]), 0))
     with t.loop(whole, count) as i:
         place, wrong = found(t, t.load(index, "i64", i), length)
-        tell(t, wrong)
+        t.tell(wrong)
         row = t.sub(place, low)
         with t.when(t.compare("ult", row, owned)):
             body(i, row)
@@ -270,18 +267,19 @@ def as_mask(t: Template, bits: str) -> str:
     return t.new(f"zext i{SCANNED} {mask} to i64")
 
 
-def scatter_along(kind: str, once: bool, line: bool) -> str:
+def scatter_along(kind: str, once: bool, line: bool) -> Template:
     """out = 0; out[o, index[o, i, j], j] += x[o, i, j], one i after the other.
 
     Where there is only one i (`once`), places get x as it is. Where there is only one j, it is a
     `line`. A chunk owns some o, or where rows are split, some j of them.
-    Words: BAD, x, index, out, outer, o for each chunk, indices, axis, inner, chunks for each o,
+    Words: status, x, index, out, outer, o for each chunk, indices, axis, inner, chunks for each o,
     j for each of them.
     """
     t = Template("scatter_along")
-    t.words("i64", 1)
-    x, index, out = t.words("ptr", 3)
-    outers, step, count, length, inner, parts, width = t.words("i64", 7)
+    t.status()
+    x, index, out = t.words("ptr", "x index out")
+    names = "outers step count length inner parts width"
+    outers, step, count, length, inner, parts, width = t.words("i64", names)
     block, part = t.divided("%chunk", parts)
     left, right = t.part(width, inner, part)
     start, stop = t.part(step, outers, block)
@@ -302,7 +300,7 @@ def scatter_along(kind: str, once: bool, line: bool) -> str:
 
     if once and line:
         each(t, start, stop, lambda o: put(out, x, index, o, t.product(o, length)))
-        return str(t)
+        return t
     runs = t.select(alone, "i64", 0, length)
     with t.loop(start, stop) as o:
         target, first = t.at(out, kind, t.product(o, area)), t.product(o, given)
@@ -317,4 +315,4 @@ def scatter_along(kind: str, once: bool, line: bool) -> str:
             with t.loop("0", count) as i:
                 row = t.product(i, inner)
                 each(t, left, right, lambda j, h=here, r=row: put(*h, t.add(r, j), j, inner))
-    return str(t)
+    return t

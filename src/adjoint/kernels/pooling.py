@@ -24,13 +24,26 @@ class Wide(NamedTuple):
     lanes: int
 
 
-class Geometry:
-    """The words of a kernel that aren't arrays, by name."""
+class Geometry(NamedTuple):
+    """The words of a kernel that aren't arrays."""
 
-    def __init__(self, t: Template) -> None:
-        self.images, self.step, self.h, self.w, self.rows, self.columns = t.words("i64", 6)
-        self.kernel, self.stride, self.dilation, self.top, self.left = t.words("i64", 5)
-        self.first, self.last = t.words("i64", 2)
+    images: str
+    step: str
+    h: str
+    w: str
+    rows: str
+    columns: str
+    kernel: str
+    stride: str
+    dilation: str
+    top: str
+    left: str
+    first: str
+    last: str
+
+
+def geometry(t: Template) -> Geometry:
+    return Geometry(*t.words("i64", " ".join(Geometry._fields)))
 
 
 @contextmanager
@@ -107,32 +120,32 @@ class Window(NamedTuple):
     columns: str
 
 
-def max_pool(kind: str, wide: Wide) -> str:
+def max_pool(kind: str, wide: Wide) -> Template:
     """The largest element of each window, and its place in the image: the first of equals; a NaN
     counts as largest. Words: x, values, places, then the geometry."""
     t = Template("max_pool")
-    x, values, places = t.words("ptr", 3)
+    x, values, places = t.words("ptr", "x values places")
 
     def write(base: str, out: str, window: Window, lanes: int) -> None:
         value, place = largest(t, kind, wide, base, window, lanes)
         t.store(value, values, kind, out, lanes)
         t.store(place, places, "i64", out, lanes)
 
-    each_window(t, kind, wide, x, Geometry(t), write)
-    return str(t)
+    each_window(t, kind, wide, x, geometry(t), write)
+    return t
 
 
-def window_sum(kind: str, wide: Wide) -> str:
+def window_sum(kind: str, wide: Wide) -> Template:
     """The sum of each window, along H first. Words: x, sums, then the geometry."""
     t = Template("window_sum")
-    x, sums = t.words("ptr", 2)
+    x, sums = t.words("ptr", "x out")
 
     def write(base: str, out: str, window: Window, lanes: int) -> None:
         total = summed_vectors if lanes > 1 else summed
         t.store(total(t, kind, wide, base, window), sums, kind, out, lanes)
 
-    each_window(t, kind, wide, x, Geometry(t), write)
-    return str(t)
+    each_window(t, kind, wide, x, geometry(t), write)
+    return t
 
 
 def each_window(
@@ -258,15 +271,15 @@ def summed(t: Template, kind: str, wide: Wide, base: str, window: Window) -> str
     return j.values[0]
 
 
-def window_spread(kind: str, wide: Wide) -> str:
+def window_spread(kind: str, wide: Wide) -> Template:
     """Each element of x added to all of its window. Words: x, out, then the geometry.
 
     With its padding, out has columns q * stride + c, each of which gets columns q, q - 1, ... of x.
     Vectors go from `first` to `last` along q: those of all c are stored as one.
     """
     t = Template("window_spread")
-    x, out = t.words("ptr", 2)
-    g = Geometry(t)
+    x, out = t.words("ptr", "x out")
+    g = geometry(t)
     area = t.product(g.rows, g.columns)
     with each_row(t, g.images, g.step, g.h) as (image, row):
         base = t.at(x, kind, t.product(image, area))
@@ -292,7 +305,7 @@ def window_spread(kind: str, wide: Wide) -> str:
             some = t.compare("sgt", g.last, g.first)
             first, last = (t.select(some, "i64", at, 0) for at in (first, last))
         each_other(t, first, last, g.w, single)
-    return str(t)
+    return t
 
 
 def covering(t: Template, place: str, kernel: str, stride: str, count: str) -> tuple[str, str]:

@@ -4,9 +4,9 @@ Arrays are seen as (outer, axis, inner). Along a last axis (inner is 1) a few li
 side; else all lines of a row do. A chunk has some of the outer, or where rows are split, some lanes
 of them. Floats are added up as doubles.
 
-Words: the arrays, out, outer, outer for each chunk, axis, inner, chunks for each outer, lanes for
-each of them (LANES at most), then the element that comes first along the axis, and the step from
-each to the next: 1 or -1.
+Words: the arrays, out; `outer`, and for each chunk a `group` of it; the `length` of the axis;
+`inner`; chunks for each outer (`parts`), lanes for each of them (`width`, LANES at most); the
+element that comes `first` along the axis, and how far the next ones `move`: 1 or -1.
 """
 
 from collections.abc import Callable
@@ -42,11 +42,14 @@ def recurred(t: Template, type: str, last: str, factor: str, term: str) -> str:
 class Lines:
     """The words of a kernel, and how its elements are read and written."""
 
-    def __init__(self, t: Template, kind: str, count: int, step: Step) -> None:
+    def __init__(self, t: Template, kind: str, sources: str, step: Step) -> None:
         self.t, self.kind, self.held, self.step = t, kind, HELD[kind], step
-        *self.sources, self.out = t.words("ptr", count + 1)
-        self.outer, self.group, self.length, self.inner, self.parts, self.width = t.words("i64", 6)
-        self.first, self.move = t.words("i64", 2)
+        *self.sources, self.out = t.words("ptr", f"{sources} out")
+        names = "outer group length inner parts width"
+        self.outer, self.group, self.length, self.inner, self.parts, self.width = t.words(
+            "i64", names
+        )
+        self.first, self.move = t.words("i64", "first move")
 
     def terms(self, place: str, count: int) -> list[str]:
         """What the arrays have at a place, as it is held."""
@@ -127,20 +130,20 @@ def advance(lines: Lines, held: str, row: str, count: str, anew: bool) -> None:
             t.store(value, held, lines.held, lane, size)
 
 
-def running(name: str, kind: str, count: int, step: Step, last: bool) -> str:
-    lines = Lines(Template(name), kind, count, step)
+def running(name: str, kind: str, sources: str, step: Step, last: bool) -> Template:
+    lines = Lines(Template(name), kind, sources, step)
     run_along_last(lines) if last else run_along_rows(lines)
-    return str(lines.t)
+    return lines.t
 
 
-def cumulative_sum(kind: str, last: bool) -> str:
-    return running("cumulative_sum", kind, 1, operation("add"), last)
+def cumulative_sum(kind: str, last: bool) -> Template:
+    return running("cumulative_sum", kind, "x", operation("add"), last)
 
 
-def cumulative_prod(kind: str, last: bool) -> str:
-    return running("cumulative_prod", kind, 1, operation("mul"), last)
+def cumulative_prod(kind: str, last: bool) -> Template:
+    return running("cumulative_prod", kind, "x", operation("mul"), last)
 
 
-def recurrence(kind: str, last: bool) -> str:
+def recurrence(kind: str, last: bool) -> Template:
     """out = a * (out before it) + b, for arrays a and b of floats."""
-    return running("recurrence", kind, 2, recurred, last)
+    return running("recurrence", kind, "a b", recurred, last)

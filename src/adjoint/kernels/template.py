@@ -1,6 +1,6 @@
 """What kernels that are written by hand share: the words they are given, memory, carried values.
 
-A kernel is `void name(ptr words, i64 chunk)`: `words` are 64-bit words that the caller packs, and
+A kernel is `void name(ptr words, i64 chunk)`: `words` are 64-bit words, which have names, and
 chunks may run at the same time, in any order. No pass over the text improves it: what doesn't
 change in a loop is computed before it.
 """
@@ -38,17 +38,28 @@ class Loop:
 
 
 class Template(Function):
-    """A kernel that is being written, a line at a time."""
+    """A kernel that is being written, a line at a time. `names`: those of its words."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name}(ptr noalias %words, i64 %chunk)")
-        self.read = 0
+        self.function = name
+        self.names: list[str] = []
 
-    def words(self, kind: str, count: int) -> list[str]:
+    def words(self, kind: str, names: str) -> list[str]:
         """The next of the words that the kernel is given."""
-        self.read += count
-        places = range(self.read - count, self.read)
+        start = len(self.names)
+        self.names += names.split()
+        places = range(start, len(self.names))
         return [self.load("%words", kind, place, step="i64") for place in places]
+
+    def status(self) -> None:
+        """Have a word "status", the next one, which `tell` sets."""
+        self.names.append("status")
+
+    def tell(self, wrong: str) -> None:
+        """Set the status where a condition holds."""
+        with self.when(wrong):
+            self.store("1", "%words", "i64", self.names.index("status"))
 
     def part(self, step: str, total: str, chunk: str = "%chunk") -> tuple[str, str]:
         """Where a chunk's part of `total` items starts and ends, `step` for each chunk."""

@@ -11,13 +11,20 @@ PARITY = 0x1BD11BDA
 WORDS, WIDE = vector_of("i32", LANES), vector_of("i64", LANES)
 
 
-def random_bits() -> str:
-    """Words: out, 32-bit words of it, those of each chunk (a multiple of 2 * LANES), the first
-    counter, the key."""
+def random_bits() -> Template:
+    """Words: the state (two words of the key, then the counter, low word first), the bits, the
+    state after them; 32-bit words of bits, and those of each chunk (a multiple of 2 * LANES)."""
     t = Template("random_bits")
-    (out,) = t.words("ptr", 1)
-    total, step, first, *key = t.words("i64", 5)
-    keys = key_schedule(t, [t.new(f"trunc i64 {word} to i32") for word in key])
+    state, out, after = t.words("ptr", "state bits after")
+    total, step = t.words("i64", "total step")
+    key = [t.load(state, "i32", k) for k in range(2)]
+    keys = key_schedule(t, key)
+    first = t.new(f"load i64, ptr {t.at(state, 'i32', 2)}, align 4")
+    with t.when(t.compare("eq", "%chunk", 0)):
+        for k, word in enumerate(key):
+            t.store(word, after, "i32", k)
+        end = t.add(first, t.new(f"lshr i64 {t.add(total, 1)}, 1"))
+        t.line(f"store i64 {end}, ptr {t.at(after, 'i32', 2)}, align 4")
     start, stop = t.part(step, total)
     size = 2 * LANES
     whole = t.sub(stop, t.new(f"and i64 {t.sub(stop, start)}, {size - 1}"))
@@ -28,7 +35,7 @@ def random_bits() -> str:
         t.store(words_from(t, keys, first, whole), rest, "i32", 0, size)
         with t.loop(whole, stop) as at:
             t.store(t.load(rest, "i32", t.sub(at, whole)), out, "i32", at)
-    return str(t)
+    return t
 
 
 def key_schedule(t: Template, key: list[str]) -> list[str]:

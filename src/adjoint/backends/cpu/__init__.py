@@ -215,16 +215,26 @@ def empty(shape: tuple, dtype: np.dtype) -> np.ndarray:
 
 @computing
 def update(launcher: Any, arrays: list[np.ndarray], numbers: np.ndarray) -> None:
-    """Run a kernel on many tensors in one launch: see `fast.updates`."""
-    from .fast import updates
-
-    updates.update(launcher, arrays, numbers)
+    """Run a kernel on many tensors in one launch."""
+    launcher.update(arrays, numbers)
 
 
 def launcher(kernel: Any) -> Any:
-    """What runs a kernel on arrays (see `fast.maps`), or None where none can be compiled."""
+    """What runs a kernel on arrays, or None where none can be compiled."""
     if not has_kernels():
         return None
-    from .fast import rows
+    from .lowering.launchers import Launcher
 
-    return rows.RowLauncher(kernel)
+    return Launcher(kernel)
+
+
+def lower(op: str, layouts: Any, attrs: dict[str, Any], target: Any) -> Any:
+    """The launches of an op on arrays of these layouts; None where kernels don't do it.
+
+    It never sees an array, and asks for no least size.
+    """
+    from . import op_tables
+    from .lowering.ops import lower
+
+    assert op_tables.DISPATCHED  # the NumPy functions say where ops are lowered
+    return lower(op, layouts, attrs, target)

@@ -2,18 +2,17 @@
 
 import numpy as np
 
-from .table import fast, kernel
+from .table import kernel, lowered
 
 LONG = 1 << 14  # products in a sum, from which on float32 loses digits that a plain sum would keep
 PART = 1 << 16  # of them that are in memory at a time
 
 
 @kernel
-@fast("matmul", least="FACTORS")
+@lowered("matmul", least="FACTORS")
 def matmul(x, y):
-    length = x.shape[-1]
-    is_inner = x.shape[-2:-1] == (1,) and y.shape[-2:] == (length, 1)
-    if is_inner and length >= LONG and x.dtype == y.dtype == np.float32:
+    is_inner = x.shape[-2:-1] == (1,) and y.shape[-2:] == (*x.shape[-1:], 1)
+    if is_inner and x.shape[-1] >= LONG and x.dtype == y.dtype == np.float32:
         return long_inner_products(x[..., 0, :], y[..., 0])[..., None, None]
     return np.matmul(x, y)
 
@@ -28,7 +27,7 @@ def long_inner_products(x, y):
 
 
 @kernel
-@fast("matmul", least="FACTORS")
+@lowered("matmul", least="FACTORS")
 def linear(x, weight, bias):
     out = np.matmul(x, weight.T)
     return out if bias is None else np.add(out, bias, out)

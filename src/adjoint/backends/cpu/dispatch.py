@@ -14,7 +14,7 @@ from ..._foundation.silence import computing, is_computing, silence, silent_cont
 from . import thresholds
 from .jit.availability import available
 from .operands import arrays_of, as_array
-from .table import COMPLEX, FAST, FastForm
+from .table import COMPLEX, HOSTED, LOWERED, NativeForm
 
 # Small ufuncs take microseconds, so that all threads share a context: it is found sooner than that
 # of a thread. Who finds it taken, by another thread or by a finalizer, gets a RuntimeError.
@@ -33,18 +33,23 @@ def are_small(inputs: tuple, least: int) -> bool:
 def mapped(name: str, small: Callable, *dtypes: Any, **attrs: Any) -> Callable:
     """The function that computes an op on large arrays of these dtypes: it takes a list of arrays,
     and numbers, and returns a list of outputs."""
-    from .fast.elementwise import launcher_of
-
     launcher = launcher_of(name, dtypes, tuple(attrs), attrs.get("dtype"))
     if launcher is None:
         return lambda arrays, *_: [small(*arrays, **attrs)]
     return launcher.map
 
 
+def launcher_of(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any) -> Any:
+    """What runs the kernel of an elementwise op; None where there is none."""
+    if not available():
+        return None
+    from .lowering import elementwise
+
+    return elementwise.launcher_of(name, dtypes, attributes, dtype)
+
+
 def try_compute_into(x: Any, name: str, y: Any, **attrs: Any) -> bool:
     """x = op(x, y) in place, by a kernel; False where there is none."""
-    from .fast.elementwise import launcher_of
-
     launcher = launcher_of(name, (x.dtype, y.dtype), tuple(attrs), None)
     if launcher is not None:
         launcher.map([x, y], list(attrs.values()), [x])
@@ -114,15 +119,120 @@ def general(name: str, small: Callable) -> Callable:
     def call(*inputs, **attrs):
         if are_small(inputs, thresholds.ELEMENTS):
             return usual(*inputs, **attrs)
-        from .fast import elementwise
-
-        return elementwise.compute(name, usual, inputs, attrs)
+        dtypes = tuple([None if x is None else x.dtype for x in inputs])
+        launcher = launcher_of(name, dtypes, tuple(attrs), attrs.get("dtype"))
+        if launcher is None:
+            return usual(*inputs, **attrs)
+        arrays = arrays_of(x for x in inputs if x is not None)
+        return launcher.map(arrays, [v for k, v in attrs.items() if k != "dtype"])[0]
 
     return call
 
 
-def by_size(name: str, small: Callable, form: FastForm) -> Callable:
-    """The dispatcher of an op whose kernels have a module, and may leave a case to NumPy."""
+def by_size(name: str, small: Callable, form: NativeForm) -> Callable:
+    """The dispatcher of an op that is lowered."""
+    native = None
+    limits, limit = vars(thresholds), form.least
+
+    def call(x, *inputs, **attrs):
+        nonlocal native
+        least = limits[limit]
+        if x.size >= least or not are_small(inputs, least):
+            if native is None:
+                native = native_op(name)
+            out = native(x, *inputs, **attrs)
+            if out is not NotImplemented:
+                return out
+        if is_computing.get():
+            return small(x, *inputs, **attrs)
+        return silence.run(small, x, *inputs, **attrs)
+
+    return call
+
+
+def product(name: str, large: Callable, form: NativeForm) -> Callable:
+    """The dispatcher of matrix products, of which small ones are many."""
+    small, usual = np.matmul, computing(np.matmul)
+    native: Any = None
+    times = binary("multiply", np.multiply)
+
+    def call(x, y):
+        nonlocal native, usual
+        if x.size + y.size < thresholds.FACTORS:
+            try:
+                return alone(small, x, y)
+            except RuntimeError:
+                return usual(x, y)
+        if x.shape[-1] == 1 == y.shape[-2] and x.ndim > 1:  # nothing is summed
+            return times(x, y)
+        if native is None:
+            native = native_op(name)
+            usual = usual if available() else computing(large)
+        aligned = x.flags.aligned and y.flags.aligned
+        key = x.shape, x.strides, x.dtype, y.shape, y.strides, y.dtype, aligned
+        out = native.launched(key, (x, y))
+        return usual(x, y) if out is NotImplemented else out
+
+    return call
+
+
+def layer(name: str, small: Callable, form: NativeForm) -> Callable:
+    """The dispatcher of products with a bias."""
+    general = by_size(name, small, form)
+    native: Any = None
+
+    def call(x, weight, bias):
+        nonlocal native
+        if bias is None or x.size + weight.size < thresholds.FACTORS:
+            return general(x, weight, bias)
+        if native is None:
+            native = native_op(name)
+        aligned = x.flags.aligned and weight.flags.aligned and bias.flags.aligned
+        key = (
+            *(x.shape, x.strides, x.dtype, weight.shape, weight.strides, weight.dtype),
+            *(bias.shape, bias.strides, bias.dtype, aligned),
+        )
+        out = native.launched(key, (x, weight, bias))
+        return general(x, weight, bias) if out is NotImplemented else out
+
+    return call
+
+
+def by_shape(name: str, small: Callable, form: NativeForm) -> Callable:
+    """The dispatcher of an op whose result has the shape that it is given."""
+    native, usual = None, computing(small)
+
+    def call(*inputs, shape):
+        nonlocal native
+        if math.prod(shape) < thresholds.RANDOM_BITS:
+            return usual(*inputs, shape=shape)
+        if native is None:
+            native = native_op(name)
+        out = native(*inputs, shape=shape)
+        return usual(*inputs, shape=shape) if out is NotImplemented else out
+
+    return call
+
+
+def native_op(name: str) -> Any:
+    """What runs an op's launches, or says NotImplemented, as it always does without a compiler."""
+    if not available():
+        return NoLaunches()
+    from . import worth
+    from .lowering.ops import NativeOp
+
+    return NativeOp(name, getattr(worth, name, None))
+
+
+class NoLaunches:
+    def __call__(self, *inputs: Any, **attrs: Any) -> Any:
+        return NotImplemented
+
+    launched = __call__
+
+
+def host_step(name: str, small: Callable, form: NativeForm) -> Callable:
+    """The dispatcher of an op that stays a function on arrays, and may leave a case to NumPy's."""
     fast, only_moves = None, form.module == "movement"
     limits, limit = vars(thresholds), form.least
 
@@ -130,7 +240,7 @@ def by_size(name: str, small: Callable, form: FastForm) -> Callable:
         nonlocal fast
         function, least = small, limits[limit]
         if x.size >= least or not are_small(inputs, least):
-            function = fast = fast or fast_function(name, small)
+            function = fast = fast or host_function(name, small)
         if only_moves or is_computing.get():
             return function(x, *inputs, **attrs)
         return silence.run(function, x, *inputs, **attrs)
@@ -138,49 +248,12 @@ def by_size(name: str, small: Callable, form: FastForm) -> Callable:
     return call
 
 
-def product(name: str, large: Callable, form: FastForm) -> Callable:
-    """The dispatcher of matrix products, of which small ones are many."""
-    small, usual, fast = np.matmul, computing(np.matmul), None
-    times = binary("multiply", np.multiply)
-
-    def call(x, y):
-        nonlocal fast
-        size = x.size + y.size
-        if size < thresholds.FACTORS:
-            try:
-                return alone(small, x, y)
-            except RuntimeError:
-                return usual(x, y)
-        if x.shape[-1] == 1 == y.shape[-2] and x.ndim > 1:  # nothing is summed
-            return times(x, y)
-        if fast is None:
-            fast = fast_function(name, large)
-        return fast(x, y) if is_computing.get() else silence.run(fast, x, y)
-
-    return call
-
-
-def by_shape(name: str, small: Callable, form: FastForm) -> Callable:
-    """The dispatcher of an op whose result has the shape that it is given."""
-    fast = None
-
-    def call(*inputs, shape):
-        nonlocal fast
-        if math.prod(shape) < thresholds.RANDOM_BITS:
-            return small(*inputs, shape=shape)
-        if fast is None:
-            fast = fast_function(name, small)
-        return fast(*inputs, shape=shape)
-
-    return computing(call)
-
-
-def fast_function(name: str, small: Callable) -> Callable:
-    """The function that launches an op's kernels; the small one where none can be compiled."""
+def host_function(name: str, small: Callable) -> Callable:
+    """The function that runs an op's kernels; the small one where none can be compiled."""
     if not available():
         return small
-    module = importlib.import_module(f".fast.{FAST[name].module}", __package__)
-    return getattr(module, name, None) or getattr(module, f"{name}_")
+    module = importlib.import_module(f".host.{HOSTED[name].module}", __package__)
+    return getattr(module, name)
 
 
 def elementwise(name: str, small: Callable, inputs: int, plain: bool) -> Callable:
@@ -192,11 +265,13 @@ def elementwise(name: str, small: Callable, inputs: int, plain: bool) -> Callabl
     return form(name, small)
 
 
-DISPATCHERS = {"matmul": product, "random_bits": by_shape}  # of other ops: by_size
+DISPATCHERS = {"matmul": product, "linear": layer, "random_bits": by_shape}  # of other ops: by_size
 
 
 def over(table: dict[str, Callable]) -> dict[str, Callable]:
-    """The dispatchers of all ops with a fast form, over a table of NumPy functions."""
-    return {
-        name: DISPATCHERS.get(name, by_size)(name, table[name], form) for name, form in FAST.items()
+    """The dispatchers of all ops with launches or host steps, over a table of NumPy functions."""
+    launched = {
+        name: DISPATCHERS.get(name, by_size)(name, table[name], form)
+        for name, form in LOWERED.items()
     }
+    return launched | {name: host_step(name, table[name], form) for name, form in HOSTED.items()}

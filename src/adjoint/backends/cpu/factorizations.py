@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..._foundation.errors import ArgumentError, GradientError
-from .table import KERNELS, fast, kernel
+from .table import KERNELS, hosted, kernel
 
 
 def which(x: np.ndarray, index: tuple) -> str:
@@ -94,7 +94,7 @@ def qr(x, *, complete):
 
 
 @kernel
-@fast("equations", least="EQUATIONS")
+@hosted("equations", least="EQUATIONS")
 def cholesky(x: np.ndarray) -> np.ndarray:
     try:
         return np.linalg.cholesky(x)

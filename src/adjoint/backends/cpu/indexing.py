@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .table import fast, kernel, wide
+from .table import kernel, lowered, wide
 
 ROW = 32  # elements that are added as one row, from which on that is faster than one by one
 
@@ -16,13 +16,13 @@ def complete(spec, indices):
 
 
 @kernel
-@fast("places", least="PLACES")
+@lowered("places", least="PLACES")
 def index(x, *indices, spec):
     return x[complete(spec, indices)]
 
 
 @kernel
-@fast("places", least="PLACES")
+@lowered("places", least="PLACES")
 def scatter(x, *indices, spec, shape):
     index = complete(spec, indices)
     if math.prod(shape[len(spec) :]) >= ROW:
@@ -61,13 +61,13 @@ def along(index, axis):
 
 
 @kernel
-@fast("places", least="PLACES")
+@lowered("places", least="PLACES")
 def take_along_axis(x, index, *, axis):
     return x[along(index, axis)]
 
 
 @kernel
-@fast("places", least="PLACES")
+@lowered("places", least="PLACES")
 def scatter_along_axis(x, index, *, axis, shape):
     if index.shape[axis] == 1:  # nothing can occur twice
         out = np.zeros(shape, x.dtype)

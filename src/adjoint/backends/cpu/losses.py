@@ -4,11 +4,11 @@ import numpy as np
 
 from .indexing import along
 from .reductions import below_largest
-from .table import fast, kernel
+from .table import kernel, lowered
 
 
 @kernel
-@fast("reductions", least="ELEMENTS")
+@lowered("reductions", least="ELEMENTS")
 def cross_entropy(x, target, *, axis):
     rest = below_largest(x, axis)
     picked = rest[along(target, axis)]

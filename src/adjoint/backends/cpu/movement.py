@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._foundation.silence import compute
 from .. import LOADED
-from .table import fast, kernel
+from .table import hosted, kernel
 
 
 @kernel
@@ -15,7 +15,7 @@ def move(x, *, source):
 
 
 @kernel
-@fast("movement", least="ELEMENTS")
+@hosted("movement", least="ELEMENTS")
 def reshape(x, *, shape):
     return x.reshape(shape)
 
@@ -46,13 +46,13 @@ def spread(x, *, axis, shape):
 
 
 @kernel
-@fast("movement", least="ELEMENTS")
+@hosted("movement", least="ELEMENTS")
 def concat(*xs, axis):
     return np.concatenate(xs, axis)
 
 
 @kernel
-@fast("movement", least="ELEMENTS")
+@hosted("movement", least="ELEMENTS")
 def pad(x, *, pad_width, value):
     shape = tuple(before + n + after for n, (before, after) in zip(x.shape, pad_width, strict=True))
     inside = tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, pad_width, strict=True))
@@ -67,7 +67,7 @@ def slice_(x, *, index):
 
 
 @kernel
-@fast("movement", least="ELEMENTS")
+@hosted("movement", least="ELEMENTS")
 def place(x, *, index, shape):
     out = np.zeros(shape, x.dtype)
     out[index] = x

@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .table import fast, kernel
+from .table import kernel, lowered
 
 BLOCK = 1 << 15  # elements
 Axes = tuple[int, ...]
 
 
 @kernel
-@fast("normalization", least="STANDARDIZED")
+@lowered("normalization", least="STANDARDIZED")
 def standardize(x, *, axis, eps, center):
     """x with mean 0 and variance 1 over axes; the mean and variance it had, axes kept as ones."""
     small = tuple(1 if k in axis else n for k, n in enumerate(x.shape))
@@ -29,7 +29,7 @@ def standardize(x, *, axis, eps, center):
 
 
 @kernel
-@fast("normalization", least="STANDARDIZED")
+@lowered("normalization", least="STANDARDIZED")
 def scaled_standardize(x, weight, bias, *, axis, eps, center):
     normal, _, var = standardize(x, axis=axis, eps=eps, center=center)
     out = normal * weight
@@ -51,7 +51,7 @@ def centred(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-@fast("normalization", least="STANDARDIZED")
+@lowered("normalization", least="STANDARDIZED")
 def standardize_gradient(dout, dmean, dvar, out, var, *, axis, eps, center):
     """Gradient of standardize with respect to its input."""
     scale = np.sqrt(var.reshape(-1, 1) + np.array(eps, var.dtype))

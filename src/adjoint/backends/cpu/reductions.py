@@ -4,41 +4,41 @@ import math
 
 import numpy as np
 
-from .table import fast, kernel, refuse_complex, refuse_non_floats, wide
+from .table import hosted, kernel, lowered, refuse_complex, refuse_non_floats, wide
 
 FEW_LINES = 32  # lines along an axis, up to which each is walked on its own
 
 
 @kernel
-@fast("reductions", least="ELEMENTS")
+@lowered("reductions", least="ELEMENTS")
 def sum_(x, *, axis, keepdims):
     out = np.add.reduce(x, axis=axis, dtype=wide(x.dtype), keepdims=keepdims)
     return out if out.dtype is x.dtype else out.astype(x.dtype)
 
 
 @kernel
-@fast("reductions", least="ELEMENTS")
+@lowered("reductions", least="ELEMENTS")
 def max_(x, *, axis, keepdims):
     refuse_complex(x)
     return np.maximum.reduce(x, axis=axis, keepdims=keepdims)
 
 
 @kernel
-@fast("reductions", least="ELEMENTS")
+@lowered("reductions", least="ELEMENTS")
 def min_(x, *, axis, keepdims):
     refuse_complex(x)
     return np.minimum.reduce(x, axis=axis, keepdims=keepdims)
 
 
 @kernel
-@fast("reductions", least="ELEMENTS")
+@lowered("reductions", least="ELEMENTS")
 def prod(x, *, axis, keepdims):
     out = np.multiply.reduce(x, axis=axis, dtype=wide(x.dtype), keepdims=keepdims)
     return out.astype(x.dtype, copy=False)
 
 
 @kernel
-@fast("reductions", least="ELEMENTS")
+@lowered("reductions", least="ELEMENTS")
 def logsumexp(x, *, axis, keepdims):
     terms = x.astype(wide(x.dtype), copy=False)
     largest = np.maximum.reduce(terms, axis=axis, keepdims=True, initial=-np.inf)
@@ -76,7 +76,7 @@ def running(dtype):
 
 
 @kernel
-@fast("running", least="RUNNING")
+@lowered("running", least="RUNNING")
 def cumulative_sum(x, *, axis, reverse):
     if reverse:
         return np.flip(cumulative_sum(np.flip(x, axis), axis=axis, reverse=False), axis)
@@ -84,7 +84,7 @@ def cumulative_sum(x, *, axis, reverse):
 
 
 @kernel
-@fast("running", least="RUNNING")
+@lowered("running", least="RUNNING")
 def cumulative_prod(x, *, axis, reverse):
     if reverse:
         return np.flip(cumulative_prod(np.flip(x, axis), axis=axis, reverse=False), axis)
@@ -92,7 +92,7 @@ def cumulative_prod(x, *, axis, reverse):
 
 
 @kernel
-@fast("running", least="RECURRENCE")
+@lowered("running", least="RECURRENCE")
 def recurrence(a, b, *, axis, reverse):
     """One step after the other: products of many factors would overflow where the result doesn't.
 
@@ -123,7 +123,7 @@ def recurrence_of_numbers(a: list[float], b: list[float]) -> list[float]:
 
 
 @kernel
-@fast("running", least="RECURRENCE")
+@hosted("running", least="RECURRENCE")
 def scaled_recurrence(a, b, n, *, axis, reverse, plain=recurrence):
     """`plain`: what computes a[k] * out[k - 1] + b[k]; mostly that is enough, in float64."""
     dtype = b.dtype
@@ -178,7 +178,7 @@ def recurrence_with_exponents(
 
 
 @kernel
-@fast("reductions", least="ELEMENTS")
+@lowered("reductions", least="ELEMENTS")
 def norm(x, *, axis, keepdims):
     refuse_non_floats(x)
     terms = x.astype(np.float64, copy=False)
@@ -201,7 +201,7 @@ def scaled_norm(x, axis, keepdims):
 
 
 @kernel
-@fast("reductions", least="ELEMENTS")
+@lowered("reductions", least="ELEMENTS")
 def moments(x, *, axis):
     """Mean and variance over `axis`, kept as axes of one."""
     mean, rest, count = centred(x, axis, wide(x.dtype))
@@ -210,7 +210,7 @@ def moments(x, *, axis):
 
 
 @kernel
-@fast("reductions", least="ELEMENTS")
+@lowered("reductions", least="ELEMENTS")
 def deviation(x, *, axis):
     refuse_non_floats(x)
     mean, rest, count = centred(x, axis, np.float64)
@@ -231,7 +231,7 @@ def centred(x, axis, dtype):
 
 
 @kernel
-@fast("reductions", least="ELEMENTS")
+@lowered("reductions", least="ELEMENTS")
 def softmax(x, *, axis):
     out = below_largest(x, axis)
     np.exp(out, out)
@@ -240,14 +240,14 @@ def softmax(x, *, axis):
 
 
 @kernel
-@fast("reductions", least="ELEMENTS")
+@lowered("reductions", least="ELEMENTS")
 def masked_softmax(x, mask, *, axis):
     out = softmax(np.where(mask, x, np.array(-np.inf, x.dtype)), axis=axis)
     return np.where(np.any(np.broadcast_to(mask, x.shape), axis=axis, keepdims=True), out, 0)
 
 
 @kernel
-@fast("reductions", least="ELEMENTS")
+@lowered("reductions", least="ELEMENTS")
 def log_softmax(x, *, axis):
     out = below_largest(x, axis)
     out -= np.log(np.add.reduce(np.exp(out), axis=axis, keepdims=True))

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..._foundation.errors import ArgumentError, GradientError
 from .factorizations import refusal, refused
-from .table import KERNELS, fast, kernel
+from .table import KERNELS, hosted, kernel
 from .triangles import adjoint
 
 KERNELS["det"] = np.linalg.det
@@ -21,14 +21,14 @@ def singular(asked: str, x: np.ndarray) -> ArgumentError | GradientError:
 
 
 @kernel
-@fast("equations", least="EQUATIONS")
+@hosted("equations", least="EQUATIONS")
 def lu(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """NumPy has no function for it: nothing is done, and pivots of 0 say so."""
     return x, np.zeros(x.shape[:-1], np.int64)
 
 
 @kernel
-@fast("equations", least="EQUATIONS")
+@hosted("equations", least="EQUATIONS")
 def lu_solve(x, factors, pivots, y, *, transposed: bool, asked: str) -> np.ndarray:
     try:
         return np.linalg.solve(x.swapaxes(-1, -2) if transposed else x, y)
@@ -37,7 +37,7 @@ def lu_solve(x, factors, pivots, y, *, transposed: bool, asked: str) -> np.ndarr
 
 
 @kernel
-@fast("equations", least="EQUATIONS")
+@hosted("equations", least="EQUATIONS")
 def inv(x: np.ndarray) -> np.ndarray:
     try:
         return np.linalg.inv(x)
@@ -46,7 +46,7 @@ def inv(x: np.ndarray) -> np.ndarray:
 
 
 @kernel
-@fast("equations", least="EQUATIONS")
+@hosted("equations", least="EQUATIONS")
 def slogdet(x: np.ndarray, *, real: np.dtype) -> tuple:
     sign, logarithm = np.linalg.slogdet(x)
     return np.asarray(sign), np.asarray(logarithm).astype(real, copy=False), *lu(x)
@@ -62,7 +62,7 @@ def check_diagonal(x: np.ndarray) -> None:
 
 
 @kernel
-@fast("equations", least="EQUATIONS")
+@hosted("equations", least="EQUATIONS")
 def solve_triangular(x: np.ndarray, y: np.ndarray, *, upper: bool, unit: bool) -> np.ndarray:
     x = KERNELS["triangle"](x, k=0, upper=upper)
     if unit:
@@ -76,7 +76,7 @@ def solve_triangular(x: np.ndarray, y: np.ndarray, *, upper: bool, unit: bool) -
 
 
 @kernel
-@fast("equations", least="EQUATIONS")
+@hosted("equations", least="EQUATIONS")
 def cholesky_solve(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     solve = KERNELS["solve_triangular"]
     half = solve(x, y, upper=False, unit=False)
@@ -84,7 +84,7 @@ def cholesky_solve(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 @kernel
-@fast("equations", least="EQUATIONS")
+@hosted("equations", least="EQUATIONS")
 def cholesky_gradient(dout: np.ndarray, out: np.ndarray) -> np.ndarray:
     turned, solve = out.swapaxes(-1, -2), KERNELS["solve_triangular"]
     inner = KERNELS["mirrored"](turned @ dout) / np.array(2, out.dtype)

@@ -12,18 +12,20 @@ KERNELS: dict[str, Callable] = {}
 COMPLEX: dict[str, Callable] = {}  # the same for complex arrays, where that is another function
 
 
-class FastForm(NamedTuple):
+class NativeForm(NamedTuple):
     """Where kernels stand in for a function of the table, and for which arrays.
 
-    `module`: one of `cpu/fast`, which has a function of the same name; `least`: the name of its
-    threshold, in elements of the largest input.
+    `module`: one of `cpu/lowering`, which has a function of the same name that lowers the op, or of
+    `cpu/host`, where it is a function on arrays. `least`: the name of a threshold, in elements of
+    the largest input.
     """
 
     module: str
     least: str
 
 
-FAST: dict[str, FastForm] = {}
+LOWERED: dict[str, NativeForm] = {}
+HOSTED: dict[str, NativeForm] = {}
 
 
 def kernel(function: Callable) -> Callable:
@@ -32,14 +34,22 @@ def kernel(function: Callable) -> Callable:
     return function
 
 
-def fast(module: str, *, least: str) -> Callable:
-    """Say where the kernels of a function are, and from which threshold on they are asked.
+def lowered(module: str, *, least: str) -> Callable:
+    """Say where an op is lowered, and from which threshold on eager calls run its launches."""
+    return entering(LOWERED, NativeForm(module, least))
 
-    They take what the function takes, and may leave a case to it.
+
+def hosted(module: str, *, least: str) -> Callable:
+    """Say where a host step stands in for a function, and from which threshold on.
+
+    It takes what the function takes, and may leave a case to it.
     """
+    return entering(HOSTED, NativeForm(module, least))
 
+
+def entering(table: dict[str, NativeForm], form: NativeForm) -> Callable:
     def enter(function: Callable) -> Callable:
-        FAST[function.__name__.rstrip("_")] = FastForm(module, least)
+        table[function.__name__.rstrip("_")] = form
         return function
 
     return enter

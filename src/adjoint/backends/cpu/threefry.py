@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .table import fast, kernel
+from .table import kernel, lowered
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 # Per rotation the shifts to the left and to the right, as NumPy takes them fastest.
@@ -38,7 +38,7 @@ def encrypt(key: np.ndarray, x0: np.ndarray, x1: np.ndarray) -> None:
 
 
 @kernel
-@fast("threefry", least="RANDOM_BITS")
+@lowered("threefry", least="RANDOM_BITS")
 def random_bits(state: np.ndarray, *, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Bits for `shape`, and the state after them."""
     size = math.prod(shape)

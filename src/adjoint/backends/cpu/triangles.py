@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from .table import fast, kernel
+from .table import kernel, lowered
 
 
 @functools.lru_cache(maxsize=32)
@@ -32,14 +32,14 @@ def adjoint(x: np.ndarray) -> np.ndarray:
 
 
 @kernel
-@fast("mirror", least="MIRRORED")
+@lowered("mirror", least="MIRRORED")
 def mirrored(x: np.ndarray) -> np.ndarray:
     above = beyond(*x.shape[-2:], 0, False)
     return np.where(above, x.swapaxes(-1, -2), x)
 
 
 @kernel
-@fast("mirror", least="MIRRORED")
+@lowered("mirror", least="MIRRORED")
 def symmetrized(x: np.ndarray) -> np.ndarray:
     out = x + adjoint(x)
     out *= np.array(0.5, x.dtype)

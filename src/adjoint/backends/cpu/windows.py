@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from .table import fast, kernel
+from .table import kernel, lowered
 
 Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
@@ -78,7 +78,7 @@ def output_size(x_shape: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilat
 
 
 @kernel
-@fast("convolution", least="CONVOLVED")
+@lowered("convolution", least="CONVOLVED")
 def conv(x, w, bias=None, *, stride, padding, dilation, groups):
     dtype, kernel = x.dtype, w.shape[2:]
     x, w = widened(x), widened(w)
@@ -95,7 +95,7 @@ def conv(x, w, bias=None, *, stride, padding, dilation, groups):
 
 
 @kernel
-@fast("convolution", least="CONVOLVED")
+@lowered("convolution", least="CONVOLVED")
 def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
     """Gradient of conv with respect to its input, given the gradient g of its output: columns are
     added to the places that they were taken from."""
@@ -115,7 +115,7 @@ def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
 
 
 @kernel
-@fast("convolution", least="CONVOLVED")
+@lowered("convolution", least="CONVOLVED")
 def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
     """Gradient of conv with respect to its weight, given the gradient g of its output."""
     dtype, x, g = g.dtype, widened(x), widened(g)
@@ -128,7 +128,7 @@ def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
 
 
 @kernel
-@fast("pooling", least="POOLED")
+@lowered("pooling", least="POOLED")
 def max_pool(x, *, kernel, stride, padding, dilation):
     """The largest element of each window, and its flat index in the image (the first of equals)."""
     size = output_size(x.shape, kernel, stride, padding, dilation)
@@ -204,7 +204,7 @@ def flat_offsets(counts: Ints, stride: Ints, padding, steps: list[int]) -> np.nd
 
 
 @kernel
-@fast("pooling", least="WINDOW_SUMS")
+@lowered("pooling", least="WINDOW_SUMS")
 def window_sum(x, *, kernel, stride, padding):
     """Sums over windows, one axis after the other."""
     out = padded(x, padding)
@@ -230,7 +230,7 @@ def summed_along(x: np.ndarray, axis: int, kernel: int, stride: int) -> np.ndarr
 
 
 @kernel
-@fast("pooling", least="POOLED")
+@lowered("pooling", least="POOLED")
 def window_spread(x, *, shape, kernel, stride, padding):
     """Gradient of window_sum, given the gradient x of its output, one axis after the other."""
     out = widened(x)

@@ -37,7 +37,7 @@ def name(tile: Tile) -> str:
     return f"correlate_{tile.scalar}{tile.lanes}_{tile.rows}_{tile.columns}"
 
 
-def text(tile: Tile) -> str:
+def correlate(tile: Tile) -> Writer:
     """A chunk is a part of the images, a group, a part of the blocks and a part of the tiles.
 
     w is packed as [group, block, tap, channel in the block]. The last block begins early enough to
@@ -76,7 +76,7 @@ def text(tile: Tile) -> str:
             numbers = [write.add(number, str(column)) for column in range(tile.columns)]
             sums = sums_of_taps(write, tile, source, w, numbers)
             store(write, tile, sums, bias, out, numbers)
-    return str(write)
+    return write
 
 
 def sums_of_taps(write: Writer, tile: Tile, x: str, w: str, numbers: list[str]) -> list[str]:

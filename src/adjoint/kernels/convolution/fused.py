@@ -7,8 +7,6 @@ from . import correlation, packing
 from .writer import Tile, Writer
 
 WORDS = (
-    "pack_at",  # the words of the two kernels
-    "correlate_at",
     "slots_at",  # a word each: 1 while somebody uses it
     "slots",
     "scratch_at",
@@ -16,39 +14,45 @@ WORDS = (
     "image_step",  # bytes, in the source
     "groups",
 )
+# The words of the two kernels follow, but for addresses that each image has of its own.
+PACK, CORRELATE = packing.PACK_WORDS, correlation.WORDS
+OWN = ("pack_out_at", "correlate_x_at")
+NAMES = (*WORDS, *(f"pack_{name}" for name in PACK), *(f"correlate_{name}" for name in CORRELATE))
 
 
 def name(mover: Tile, tile: Tile) -> str:
     return f"fused_{packing.pack_name(mover)}_{correlation.name(tile)}"
 
 
-def text(mover: Tile, tile: Tile) -> str:
+def correlate_images(mover: Tile, tile: Tile) -> Writer:
     """A chunk is an image. The kernels get copies of their words, with its addresses in them."""
-    write = Writer(name(mover, tile), WORDS)
-    pack = write.alloca(f"[{len(packing.PACK_WORDS)} x i64]")
-    correlate = write.alloca(f"[{len(correlation.WORDS)} x i64]")
-    copy_words(write, write["pack_at"], pack, len(packing.PACK_WORDS))
-    copy_words(write, write["correlate_at"], correlate, len(correlation.WORDS))
+    kernels = packing.pack(mover), correlation.correlate(tile)
+    names = [word for word in NAMES if word not in OWN]
+    write = Writer(name(mover, tile), names, *kernels)
     slot = free_slot(write)
     scratch = write.offset(write["scratch_at"], write.product(slot, write["slot_bytes"]))
-    source = write.load("ptr", pack, 8)
-    source = write.offset(source, write.product("%chunk", write["image_step"]))
-    write.store("ptr", source, pack, 8)
-    write.store("ptr", scratch, write.offset(pack, "8"), 8)
-    write.store("ptr", scratch, correlate, 8)
+    move = write.product("%chunk", write["image_step"])
+    source = write.offset(write["pack_source_at"], move)
+    known = {"pack_source_at": source, "pack_out_at": scratch, "correlate_x_at": scratch}
+    pack = block_of(write, "pack_", PACK, known)
+    correlate = block_of(write, "correlate_", CORRELATE, known)
     write.line(f"call void @{packing.pack_name(mover)}(ptr {pack}, i64 0)")
     first = write.product("%chunk", write["groups"])
     with write.loop(first, write.add(first, write["groups"])) as chunk:
         write.line(f"call void @{correlation.name(tile)}(ptr {correlate}, i64 {chunk})")
     place = write.offset(write["slots_at"], write.product(slot, 8))
     write.line(f"store atomic i64 0, ptr {place} release, align 8")
-    return "\n".join([str(write), packing.pack_text(mover), correlation.text(tile)])
+    return write
 
 
-def copy_words(write: Writer, source: str, out: str, count: int) -> None:
-    for place in range(count):
-        word = write.load("i64", write.offset(source, str(8 * place)), 8)
-        write.store("i64", word, write.offset(out, str(8 * place)), 8)
+def block_of(write: Writer, prefix: str, names: tuple[str, ...], known: dict[str, str]) -> str:
+    """The words of a kernel, in memory of this one."""
+    block = write.alloca(f"[{len(names)} x i64]")
+    for place, each in enumerate(names):
+        type = "ptr" if each.endswith("_at") else "i64"
+        word = known.get(prefix + each) or write[prefix + each]
+        write.store(type, word, write.offset(block, str(8 * place)), 8)
+    return block
 
 
 def free_slot(write: Writer) -> str:

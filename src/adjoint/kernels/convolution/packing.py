@@ -36,7 +36,7 @@ def pack_name(tile: Tile) -> str:
     return f"pack_{tile.scalar}{tile.lanes}_{tile.columns}"
 
 
-def pack_text(tile: Tile) -> str:
+def pack(tile: Tile) -> Writer:
     """Planes as `geometry.Packing` lays them out. The stride of the width is `tile.columns`."""
     write = Writer(pack_name(tile), PACK_WORDS)
     first, last = write.chunk(write["planes_per_chunk"], write["planes"])
@@ -60,7 +60,7 @@ def pack_text(tile: Tile) -> str:
             count = write.new(f"sub i64 {end}, {begin}")
             gather(write, tile, start, step, target, count)
             clear(write, tile, row, end, write["width_length"])
-    return str(write)
+    return write
 
 
 @contextmanager
@@ -188,7 +188,7 @@ def unpack_name(tile: Tile) -> str:
     return f"unpack_{tile.scalar}{tile.lanes}_{tile.columns}"
 
 
-def unpack_text(tile: Tile) -> str:
+def unpack(tile: Tile) -> Writer:
     """Rows that lie close together, to places that are `tile.columns` elements apart."""
     write = Writer(unpack_name(tile), UNPACK_WORDS)
     first, last = write.chunk(write["planes_per_chunk"], write["planes"])
@@ -210,7 +210,7 @@ def unpack_text(tile: Tile) -> str:
             write.product(height, write["height_step"]),
         )
         scatter(write, tile, source, out, write["width_count"])
-    return str(write)
+    return write
 
 
 def scatter(write: Writer, tile: Tile, source: str, out: str, count: str) -> None:
@@ -252,7 +252,7 @@ def filter_name(tile: Tile) -> str:
     return f"filters_{tile.scalar}_{tile.rows}"
 
 
-def filter_text(tile: Tile) -> str:
+def filters(tile: Tile) -> Writer:
     """Filters as [group, block, input channel, tap, channel in the block].
 
     A block has `tile.rows` channels. A chunk is a few blocks, side by side.
@@ -280,4 +280,4 @@ def filter_text(tile: Tile) -> str:
                 one = write.load(tile.scalar, place, tile.size)
                 write.store(tile.scalar, one, write.offset(target, str(row * tile.size)), tile.size)
                 place = write.offset(place, write["channel_step"])
-    return str(write)
+    return write

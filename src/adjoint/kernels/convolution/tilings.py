@@ -88,16 +88,11 @@ def packing_cost(layout: Packing, planes: int, size: int) -> float:
     return moving_cost(elements // layout.length[2], elements, layout.stride[2])
 
 
-class Table(NamedTuple):
-    """Numbers that kernels read."""
-
-    values: np.ndarray
-    address: int
+Table = np.ndarray  # numbers that kernels read
 
 
 def table(values: np.ndarray) -> Table:
-    entries = np.ascontiguousarray(values, np.int32)
-    return Table(entries, entries.__array_interface__["data"][0])
+    return np.ascontiguousarray(values, np.int32)
 
 
 class Work(NamedTuple):

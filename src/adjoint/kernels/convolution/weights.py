@@ -43,7 +43,7 @@ def name(tile: Tile) -> str:
     return f"weights_{tile.scalar}{tile.lanes}_{tile.rows}_{tile.columns}"
 
 
-def text(tile: Tile) -> str:
+def add_weights(tile: Tile) -> Writer:
     """A chunk is a part of the images, a group, a part of the blocks and a part of the tap tiles.
 
     It adds to out, which is [part of the images, group, block, tile of taps, channel, tap]. The
@@ -78,7 +78,7 @@ def text(tile: Tile) -> str:
                 sums = one_tile(write, tile, x, rows, first_tap, begun, count, tails)
                 place = write.product(write.add(first, taps), tile.rows * tile.columns * tile.size)
                 add_to(write, tile, sums, write.offset(write["out_at"], place))
-    return str(write)
+    return write
 
 
 @contextmanager
@@ -203,7 +203,7 @@ def collect_name(tile: Tile) -> str:
     return f"collect_{tile.scalar}_{tile.rows}_{tile.columns}"
 
 
-def collect_text(tile: Tile) -> str:
+def collect(tile: Tile) -> Writer:
     """The sums of all parts of the images, in order, as [channel, tap]; a chunk is a block."""
     write = Writer(collect_name(tile), COLLECT_WORDS)
     group, block = write.split("%chunk", write["blocks"])
@@ -232,7 +232,7 @@ def collect_text(tile: Tile) -> str:
             add_parts(write, tile.scalar, tile.size, source, target)
             source = write.offset(source, str(tile.columns * tile.size))
             target = write.offset(target, row_bytes)
-    return str(write)
+    return write
 
 
 def add_parts(write: Writer, type: str, size: int, first: str, out: str) -> None:

@@ -27,11 +27,15 @@ class Tile(NamedTuple):
 
 
 class Writer(Function):
-    """A kernel `name(words, chunk)` whose words have names."""
+    """A kernel `function(words, chunk)` whose words have names. `others`: kernels that it calls."""
 
-    def __init__(self, name: str, words: Sequence[str]) -> None:
-        super().__init__(f"{name}(ptr noalias %words, i64 %chunk)")
-        self.words = {word: self.word(place, word) for place, word in enumerate(words)}
+    def __init__(self, function: str, names: Sequence[str], *others: "Writer") -> None:
+        super().__init__(f"{function}(ptr noalias %words, i64 %chunk)")
+        self.function, self.names, self.others = function, names, others
+        self.words = {name: self.word(place, name) for place, name in enumerate(names)}
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *map(str, self.others)])
 
     def word(self, place: int, name: str) -> str:
         type = "ptr" if name.endswith("_at") else "i64"

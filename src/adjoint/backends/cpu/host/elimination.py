@@ -11,12 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from ....kernels import elimination as templates
-from ..jit.addresses import address
 from ..jit.memory import empty
-from .machine_code import chunks_of, kernel_of, run_kernel
-from .matmul import add_product
+from ..jit.runner import run_kernel
+from ..lowering.native import FLOATS, chunks_of, kernel_of
+from .products import add_product
 
-KINDS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 CHUNK = 1 << 13  # elements of a chunk
 EXCHANGED = 128  # columns of a chunk whose rows are exchanged
 MOST = templates.MOST
@@ -72,9 +71,17 @@ def small_cholesky(x: np.ndarray) -> np.ndarray:
     orders = np.empty(len(x), np.int64)
     count, group = matrices_in_chunks(x)
     step, row_step, _ = steps(x)
-    words = [address(x), address(orders), count, group, row_step, step]
-    entry = kernel_of(templates.cholesky, KINDS[x.dtype], x.shape[-1])
-    run_kernel(entry, words, chunks_of(group, count))
+    entry = kernel_of(templates.cholesky, FLOATS[x.dtype], x.shape[-1])
+    run_kernel(
+        entry,
+        chunks_of(group, count),
+        x=x,
+        orders=orders,
+        total=count,
+        group=group,
+        row_step=row_step,
+        step=step,
+    )
     return orders
 
 
@@ -102,9 +109,20 @@ def cholesky_gradient(u: np.ndarray, g: np.ndarray) -> None:
 def small_cholesky_gradient(u: np.ndarray, g: np.ndarray) -> None:
     count, group = matrices_in_chunks(g)
     step, row_step, _ = steps(g)
-    words = [address(u), address(g), count, group, row_step, step, *reversed(steps(u)[:2])]
-    entry = kernel_of(templates.cholesky_gradient, KINDS[g.dtype], g.shape[-1])
-    run_kernel(entry, words, chunks_of(group, count))
+    u_step, u_row_step, _ = steps(u)
+    entry = kernel_of(templates.cholesky_gradient, FLOATS[g.dtype], g.shape[-1])
+    run_kernel(
+        entry,
+        chunks_of(group, count),
+        u=u,
+        g=g,
+        total=count,
+        group=group,
+        row_step=row_step,
+        step=step,
+        u_row_step=u_row_step,
+        u_step=u_step,
+    )
 
 
 # Triangles.
@@ -134,7 +152,7 @@ def blocks_of_columns(y: np.ndarray) -> Iterator[tuple[int, int, int]]:
     start, columns = 0, y.shape[-1]
     while start < columns:
         rest = columns - start
-        width = min(templates.COLUMNS[KINDS[y.dtype]], 1 << rest.bit_length() - 1)
+        width = min(templates.COLUMNS[FLOATS[y.dtype]], 1 << rest.bit_length() - 1)
         yield start, (stop := columns - rest % width), width
         start = stop
 
@@ -146,10 +164,21 @@ def substitute(x: np.ndarray, y: np.ndarray, width: int, lower: bool, unit: bool
     total, group = count * blocks, max(1, CHUNK // (n * width))
     x_step, row_step, column_step = steps(x)
     y_step, y_row_step, _ = steps(y)
-    words = [address(x), address(y), blocks, total, group, row_step, column_step, x_step]
-    words += [y_row_step, y_step]
-    entry = kernel_of(templates.solve_triangular, KINDS[y.dtype], n, width, lower, unit)
-    run_kernel(entry, words, chunks_of(group, total))
+    entry = kernel_of(templates.solve_triangular, FLOATS[y.dtype], n, width, lower, unit)
+    run_kernel(
+        entry,
+        chunks_of(group, total),
+        x=x,
+        y=y,
+        blocks=blocks,
+        total=total,
+        group=group,
+        row_step=row_step,
+        column_step=column_step,
+        x_step=x_step,
+        y_row_step=y_row_step,
+        y_step=y_step,
+    )
 
 
 def solve_vector(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> None:
@@ -157,10 +186,20 @@ def solve_vector(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> None:
     count, group = matrices_in_chunks(x)
     step, row_step, column_step = steps(x)
     by_rows = column_step == 1
-    words = [address(x), address(y), x.shape[1], count, group]
-    words += [row_step if by_rows else column_step, step, steps(y)[0]]
-    entry = kernel_of(templates.solve_vector, KINDS[y.dtype], by_rows, lower, unit)
-    run_kernel(entry, words, chunks_of(group, count))
+    line_step = row_step if by_rows else column_step
+    entry = kernel_of(templates.solve_vector, FLOATS[y.dtype], by_rows, lower, unit)
+    run_kernel(
+        entry,
+        chunks_of(group, count),
+        x=x,
+        y=y,
+        n=x.shape[1],
+        total=count,
+        group=group,
+        line_step=line_step,
+        x_step=step,
+        y_step=steps(y)[0],
+    )
 
 
 # LU.
@@ -189,8 +228,18 @@ def small_lu(x: np.ndarray) -> np.ndarray:
     pivots = np.empty((len(x), x.shape[-1]), np.int64)
     count, group = matrices_in_chunks(x)
     step, row_step, _ = steps(x)
-    words = [address(x), address(pivots), x.shape[1], count, group, row_step, step]
-    run_kernel(kernel_of(templates.lu, KINDS[x.dtype], x.shape[-1]), words, chunks_of(group, count))
+    entry = kernel_of(templates.lu, FLOATS[x.dtype], x.shape[-1])
+    run_kernel(
+        entry,
+        chunks_of(group, count),
+        x=x,
+        pivots=pivots,
+        count=x.shape[1],
+        total=count,
+        group=group,
+        row_step=row_step,
+        step=step,
+    )
     return pivots
 
 
@@ -199,9 +248,22 @@ def exchange(x: np.ndarray, pivots: np.ndarray, backwards: bool = False) -> None
     count, _, columns = x.shape
     parts = chunks_of(EXCHANGED, columns)
     step, row_step, _ = steps(x)
-    words = [address(x), address(pivots), pivots.shape[1], pivots.shape[1], -1 if backwards else 1]
-    words += [columns, EXCHANGED, parts, row_step, step]
-    run_kernel(kernel_of(templates.exchange, KINDS[x.dtype]), words, count * parts)
+    pairs = pivots.shape[1]
+    entry = kernel_of(templates.exchange, FLOATS[x.dtype])
+    run_kernel(
+        entry,
+        count * parts,
+        x=x,
+        pivots=pivots,
+        count=pairs,
+        pivot_step=pairs,
+        direction=-1 if backwards else 1,
+        columns=columns,
+        width=EXCHANGED,
+        parts=parts,
+        row_step=row_step,
+        step=step,
+    )
 
 
 def lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed: bool):
@@ -230,8 +292,17 @@ def small_lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, trans
     for start, stop, width in blocks_of_columns(y):
         blocks = (stop - start) // width
         total, group = count * blocks, max(1, CHUNK // (n * max(n, width)))
-        parts = (factors, pivots, y[..., start:], out[..., start:])
-        words = [*map(address, parts), columns, blocks, total, group]
-        entry = kernel_of(templates.lu_solve, KINDS[y.dtype], n, width, transposed)
-        run_kernel(entry, words, chunks_of(group, total))
+        entry = kernel_of(templates.lu_solve, FLOATS[y.dtype], n, width, transposed)
+        run_kernel(
+            entry,
+            chunks_of(group, total),
+            columns=columns,
+            blocks=blocks,
+            total=total,
+            group=group,
+            factors=factors,
+            pivots=pivots,
+            y=y[..., start:],
+            out=out[..., start:],
+        )
     return out

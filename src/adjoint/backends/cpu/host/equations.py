@@ -9,12 +9,12 @@ import numpy as np
 from .. import factorizations as reference
 from .. import solving, triangles
 from ..jit.memory import empty
+from ..lowering.native import FLOATS
 from . import elimination
-from .elimination import KINDS
 
 
 def can_take(x: np.ndarray) -> bool:
-    return x.dtype in KINDS and x.size > 0
+    return x.dtype in FLOATS and x.size > 0
 
 
 def stacked(x: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from ....kernels.language import TYPES, Kernel, Type, element
 from .. import movement
 from ..jit.memory import call_with_pool, empty
-from .maps import Launcher
+from ..lowering.launchers import Launcher
 
 
 @functools.cache

@@ -1,0 +1,124 @@
+"""Convolution and its gradients by direct kernels."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ....kernels.convolution import tilings
+from ....kernels.convolution.tilings import Machine, Shape
+from ....kernels.ops import Unsupported
+from ...launches import Layout, Target, View
+from ...spaces import Ints
+from ..windows import output_size
+from . import direct_convolution as direct
+from .maps import as_contiguous, copy
+from .native import FLOATS, NativeLowering
+
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+
+
+def held_dtype(x: Layout) -> np.dtype:
+    """float16 is computed as float32: sums of products need its digits and its range."""
+    return SINGLE if x.dtype == HALF else x.dtype
+
+
+def machine(target: Target) -> Machine | None:
+    """The vectors of a processor; None where it can't multiply and add in one step."""
+    if "avx512f" in target.features:
+        return Machine(64, 32)
+    if {"avx2", "fma"} <= target.features:
+        return Machine(32, 16)
+    return Machine(16, 32) if "neon" in target.features else None
+
+
+def checked_machine(target: Target, shape: Shape, *arrays: View) -> Machine:
+    host, first = machine(target), arrays[0]
+    possible = (
+        host is not None
+        and held_dtype(first) in FLOATS
+        and all(x.dtype == first.dtype and x.size for x in arrays)
+        and math.prod(shape.w) * math.prod(shape.out) * math.prod(shape.x) > 0
+        and fits_tables(shape)
+    )
+    if host is None or not possible:
+        raise Unsupported(f"a direct convolution of {first.dtype} {first.shape}")
+    return host
+
+
+def fits_tables(shape: Shape) -> bool:
+    """Whether 32 bits are enough for the bytes of a round of images, however they are packed."""
+    x, out = shape.x[0], shape.w[0]
+    for axis in shape.axes:
+        around = axis.dilation * axis.kernel + axis.stride
+        x *= axis.x + axis.before + around
+        out *= axis.out + around
+    images = 1 + tilings.NEAR // (shape.size * math.prod(shape.out))
+    return max(x, out) * shape.w[-1] * shape.size * images < 1 << 31
+
+
+def forward_shape(x: Layout, w: Layout, groups: int, **geometry: Any) -> Shape:
+    size = output_size(x.shape, w.shape[2:], **geometry)
+    itemsize = held_dtype(x).itemsize
+    return Shape(x.shape[1:], w.shape, size, **geometry, groups=groups, size=itemsize)
+
+
+def input_shape(g: Layout, w: Layout, x_shape: Ints, **geometry: Any) -> Shape:
+    itemsize = held_dtype(g).itemsize
+    return Shape(tuple(x_shape[1:]), w.shape, g.shape[2:], **geometry, size=itemsize)
+
+
+def weight_shape(x: Layout, g: Layout, w_shape: Ints, **geometry: Any) -> Shape:
+    itemsize = held_dtype(x).itemsize
+    return Shape(x.shape[1:], tuple(w_shape), g.shape[2:], **geometry, size=itemsize)
+
+
+class Widened:
+    """The arrays of a convolution as they are computed with: float16 as float32."""
+
+    def __init__(self, to: NativeLowering, shape: Ints, first: View) -> None:
+        self.to, self.dtype = to, held_dtype(first)
+        self.result = to.result(shape, first.dtype)
+
+    def array(self, x: View) -> View:
+        return x if x.dtype == self.dtype else as_contiguous(self.to, x, self.dtype)
+
+    @property
+    def out(self) -> View:
+        if self.result.dtype == self.dtype:
+            return self.result
+        return self.to.temporary(self.result.shape, self.dtype)
+
+    def close(self, out: View) -> None:
+        if out is not self.result:
+            copy(self.to, out, self.result)
+
+
+def conv(
+    to: NativeLowering, x: View, w: View, bias: View | None = None, *, groups: int, **geometry: Any
+) -> None:
+    shape = forward_shape(x, w, groups, **geometry)
+    host = checked_machine(to.target, shape, x, w)
+    tiling = tilings.forward(host, shape)
+    arrays = Widened(to, (x.shape[0], *tiling.out_shape), x)
+    out = arrays.out
+    direct.correlate(to, tiling, arrays.array(x), arrays.array(w), bias, out)
+    arrays.close(out)
+
+
+def conv_input(to: NativeLowering, g: View, w: View, *, x_shape: Ints, **geometry: Any) -> None:
+    shape = input_shape(g, w, x_shape, **geometry)
+    host = checked_machine(to.target, shape, g, w)
+    arrays = Widened(to, tuple(x_shape), g)
+    out = arrays.out
+    direct.correlate(to, tilings.backward(host, shape), arrays.array(g), arrays.array(w), None, out)
+    arrays.close(out)
+
+
+def conv_weight(to: NativeLowering, x: View, g: View, *, w_shape: Ints, **geometry: Any) -> None:
+    shape = weight_shape(x, g, w_shape, **geometry)
+    host = checked_machine(to.target, shape, x, g)
+    arrays = Widened(to, tuple(w_shape), g)
+    out = arrays.out
+    direct.weight_gradient(to, tilings.weights(host, shape), arrays.array(x), arrays.array(g), out)
+    arrays.close(out)

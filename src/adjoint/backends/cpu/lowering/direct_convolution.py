@@ -1,0 +1,404 @@
+"""Launches of direct convolution kernels: what is packed where, and how work is cut into chunks."""
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....kernels.convolution import correlation, fused, packing, tilings, weights
+from ....kernels.convolution.geometry import Packing
+from ....kernels.convolution.tilings import Correlation, WeightGradient, Work
+from ....kernels.convolution.writer import Tile
+from ...launches import View
+from ...spaces import Ints
+from .maps import as_contiguous, copy
+from .native import NativeLowering, kernel_of
+
+SCRATCH = 1 << 25  # bytes that packed images may take
+SUMS = 1 << 22  # bytes that sums of parts of the images may take
+IMAGE_PARTS = 16
+CHUNKS = 64  # enough to keep many cores equally busy
+FUSED_IMAGES = 16  # enough images to keep the cores equally busy
+LEAST = 40_000  # what a chunk costs at least, in multiplications of vectors: about 8 µs
+BESIDE = 8  # blocks of filters that are packed at the same time
+INT64 = np.dtype(np.int64)
+
+
+def per_chunk(planes: int, elements: int) -> int:
+    """How many planes a chunk moves."""
+    return max(1, min(-(-planes // CHUNKS), LEAST // max(elements, 1)))
+
+
+def mover(tile: Tile, stride: int) -> Tile:
+    """What moves numbers as vectors of the same length."""
+    return Tile(f"i{8 * tile.size}", tile.lanes, 1, stride)
+
+
+def images_of(x: View, start: int, count: int) -> View:
+    """Some of a batch."""
+    return x.view((count, *x.shape[1:]), x.strides, start * x.strides[0])
+
+
+@functools.lru_cache(1024)
+def columns_of(layout: Packing) -> np.ndarray:
+    return layout.columns()
+
+
+def pack_words(x: View, layout: Packing, planes: int, step: int) -> dict[str, Any]:
+    """The words of a kernel that packs, but for its addresses."""
+    axes = packing.AXES
+    steps = [*[0] * (5 - x.ndim), *x.strides[2:]]
+    return {
+        "columns_at": columns_of(layout),
+        "planes": planes,
+        "planes_per_chunk": step,
+        "channels": x.shape[1],
+        "image_step": x.strides[0],
+        "channel_step": x.strides[1],
+        **{f"{axis}_step": n for axis, n in zip(axes, steps, strict=True)},
+        **{f"{axis}_size": n for axis, n in zip(axes, layout.source, strict=True)},
+        **{f"{axis}_origin": n for axis, n in zip(axes[:2], layout.origin, strict=True)},
+        **{f"{axis}_stride": n for axis, n in zip(axes[:2], layout.stride[:2], strict=True)},
+        **{f"{axis}_phases": n for axis, n in zip(axes[:2], layout.phases, strict=True)},
+        "shifts": len(layout.shifts),
+        **{f"{axis}_length": n for axis, n in zip(axes, layout.length, strict=True)},
+    }
+
+
+class Source:
+    """Images as kernels read them: where they are, or packed; a part of the batch at a time.
+
+    `image`: bytes from image to image. Of images that are all the same, one round is enough, and it
+    is zero bytes to the next one.
+    """
+
+    def __init__(
+        self,
+        to: NativeLowering,
+        x: View,
+        layout: Packing,
+        tile: Tile,
+        in_place: bool,
+        count: int,
+        round: int = 1,
+    ) -> None:
+        self.to, self.x, self.layout, self.mover = to, x, layout, mover(tile, layout.stride[2])
+        self.image = x.shape[1] * layout.plane * x.itemsize
+        self.most = count
+        if not x.strides[0]:
+            self.image, self.most = 0, round
+        self.memory: View | None = None
+        if not in_place:
+            planes = self.most * x.shape[1]
+            self.memory = to.temporary((planes * layout.plane + self.mover.lanes,), x.dtype)
+        elif not (x.aligned and to.is_contiguous(images_of(x, 0, self.most))):
+            self.memory = to.temporary((self.most, *x.shape[1:]), x.dtype)
+        self.in_place = in_place
+
+    def part(self, start: int, count: int) -> View:
+        """Have some of the images where kernels read them."""
+        count = min(count, self.most)
+        x, to = images_of(self.x, start, count), self.to
+        if self.memory is None:
+            return x
+        if self.in_place:
+            out = images_of(self.memory, 0, count)
+            copy(to, x, out)
+            return out
+        planes = count * x.shape[1]
+        step = per_chunk(planes, self.layout.plane)
+        to.launch(
+            "pack",
+            kernel_of(packing.pack, self.mover),
+            -(-planes // step),
+            source_at=x,
+            out_at=self.memory,
+            **pack_words(x, self.layout, planes, step),
+        )
+        return self.memory
+
+
+def parts_of(x: View, elements: int) -> Iterator[tuple[int, int]]:
+    """Where parts of a batch start, and how many images they have, of so many elements that they
+    aren't too much at once."""
+    most = images_at_once(x, elements)
+    for start in range(0, x.shape[0], most):
+        yield start, min(most, x.shape[0] - start)
+
+
+def images_at_once(x: View, elements: int) -> int:
+    return min(x.shape[0], max(1, SCRATCH // (elements * x.itemsize)))
+
+
+def correlate(
+    to: NativeLowering, tiling: Correlation, x: View, w: View, bias: View | None, out: View
+) -> None:
+    w = as_contiguous(to, w)
+    if bias is None:
+        bias = to.temporary((tiling.out_shape[0],), x.dtype, zeroed=True)
+    bias = as_contiguous(to, bias, x.dtype)
+    filters = [packed_filters(to, tiling, work, w) for work in tiling.works]
+    if x.shape[0] >= FUSED_IMAGES and not (tiling.in_place or tiling.works[0].staged):
+        correlate_images(to, tiling, x, filters[0], bias, out)
+        return
+    elements = x.shape[1] * tiling.packing.plane
+    most, tile = images_at_once(x, elements), tiling.works[0].tile
+    source = Source(to, x, tiling.packing, tile, tiling.in_place, most)
+    planes = [work.places.plane for work in tiling.works if work.staged]
+    stage = None
+    if planes:
+        stage = to.temporary((most * out.shape[1] * max(planes),), out.dtype)
+    for start, count in parts_of(x, elements):
+        images, part = source.part(start, count), images_of(out, start, count)
+        for work, filter in zip(tiling.works, filters, strict=True):
+            correlate_part(to, tiling, work, images, source.image, filter, bias, part, stage)
+
+
+def correlate_images(
+    to: NativeLowering, tiling: Correlation, x: View, w: View, bias: View, out: View
+) -> None:
+    """One image after the other on each core."""
+    (work,), layout, (count, channels) = tiling.works, tiling.packing, x.shape[:2]
+    moving = mover(work.tile, layout.stride[2])
+    slots = to.temporary((min(to.target.threads, count),), INT64, zeroed=True)
+    slot = channels * layout.plane + moving.lanes
+    scratch = to.temporary((slots.size * slot,), x.dtype)
+    pack = pack_words(x, layout, channels, channels)
+    words = correlate_words(tiling, work, 0, out, (1, 1, count))
+    to.launch(
+        "correlate_images",
+        kernel_of(fused.correlate_images, moving, work.tile),
+        count,
+        slots_at=slots,
+        slots=slots.size,
+        scratch_at=scratch,
+        slot_bytes=slot * x.itemsize,
+        image_step=x.strides[0],
+        groups=tiling.groups,
+        **{f"pack_{name}": word for name, word in pack.items()},
+        pack_source_at=x,
+        **{f"correlate_{name}": word for name, word in words.items()},
+        correlate_w_at=w,
+        correlate_bias_at=bias,
+        correlate_out_at=out,
+    )
+
+
+def packed_filters(to: NativeLowering, tiling: Correlation, work: Work, w: View) -> View:
+    rows, size = work.tile.rows, w.itemsize
+    blocks = tiling.groups * work.blocks
+    group, channel, input = tiling.filter_steps
+    together = BESIDE if channel < input else 1  # read what is near each other
+    out = to.temporary((blocks * len(work.taps) * rows,), w.dtype)
+    to.launch(
+        "pack_filters",
+        kernel_of(packing.filters, Tile(f"i{8 * size}", 1, rows, 1)),
+        -(-blocks // together),
+        source_at=w,
+        out_at=out,
+        taps_at=work.filter_taps,
+        taps=len(work.filter_taps),
+        blocks=work.blocks,
+        all_blocks=blocks,
+        blocks_per_chunk=together,
+        channels=tiling.outputs,
+        inputs=tiling.inputs,
+        group_step=group * size,
+        channel_step=channel * size,
+        input_step=input * size,
+    )
+    return out
+
+
+def correlate_part(
+    to: NativeLowering,
+    tiling: Correlation,
+    work: Work,
+    x: View,
+    image: int,
+    w: View,
+    bias: View,
+    out: View,
+    stage: View | None,
+) -> None:
+    target = out
+    if work.staged and stage is not None:
+        plane = work.places.plane
+        steps = (out.shape[1] * plane * out.itemsize, plane * out.itemsize, out.itemsize)
+        target = stage.view((*out.shape[:2], plane), steps)
+    parts = correlation_parts(tiling, work, w.nbytes // tiling.groups, out.shape[0])
+    to.launch(
+        "correlate",
+        kernel_of(correlation.correlate, work.tile),
+        tiling.groups * math.prod(parts),
+        x_at=x,
+        w_at=w,
+        bias_at=bias,
+        out_at=target,
+        **correlate_words(tiling, work, image, target, parts),
+    )
+    if work.staged:
+        spread(to, work, target, out)
+
+
+def correlate_words(
+    tiling: Correlation, work: Work, image: int, out: View, parts: Sequence[int]
+) -> dict[str, Any]:
+    """The words of a kernel that correlates, but for its addresses."""
+    group = tiling.inputs * tiling.packing.plane * out.itemsize
+    tile_parts, block_parts, image_parts = parts
+    near = group <= tilings.FAR
+    return {
+        "taps_at": work.taps,
+        "x_places_at": work.x_places,
+        "out_places_at": work.out_places,
+        "taps": len(work.taps),
+        "segment": work.segment,
+        "segments": -(-len(work.taps) // work.segment),
+        "tiles": work.tiles,
+        "blocks": work.blocks,
+        "channels": tiling.outputs,
+        "groups": tiling.groups,
+        "images": out.shape[0],
+        "tile_span": work.tiles if near else max(1, work.tiles * tilings.FAR // (2 * group)),
+        "tile_parts": tile_parts,
+        "block_parts": block_parts,
+        "image_parts": image_parts,
+        "x_image": image,
+        "x_group": group,
+        "out_image": out.strides[0],
+        "out_channel": out.strides[1],
+    }
+
+
+def correlation_parts(tiling: Correlation, work: Work, filters: int, images: int) -> list[int]:
+    """In how many parts tiles, blocks and images are computed.
+
+    Large filters stay in the cache for a few images.
+    """
+    image = tiling.inputs * tiling.packing.plane * work.tile.size
+    together = max(1, tilings.FAR // (2 * image)) if filters > tilings.FAR // 2 else 1
+    image_parts = -(-images // together)
+    cost = work.cost / tiling.groups * images / image_parts
+    most = more_parts(tiling.groups * image_parts, cost)
+    if filters > image:
+        blocks = min(work.blocks, most)
+        return [min(work.tiles, most // blocks), blocks, image_parts]
+    tiles = min(work.tiles, most)
+    return [tiles, min(work.blocks, most // tiles), image_parts]
+
+
+def more_parts(count: int, cost: float) -> int:
+    """Into how many parts each of `count` pieces of work is cut so that there are enough."""
+    return max(1, min(CHUNKS // count, int(cost / LEAST)))
+
+
+def spread(to: NativeLowering, work: Work, source: View, out: View) -> None:
+    """A part of the output from where it was computed to its places."""
+    part, size, planes = work.part, out.itemsize, math.prod(out.shape[:2])
+    spatial = (*(1,) * (5 - out.ndim), *out.shape[2:])
+    steps = (spatial[1] * spatial[2] * size, spatial[2] * size, size)
+    step = per_chunk(planes, math.prod(part.count))
+    begin = sum(k * s for k, s in zip(part.start, steps, strict=True))
+    to.launch(
+        "unpack",
+        kernel_of(packing.unpack, mover(work.tile, part.step[2])),
+        -(-planes // step),
+        source_at=source,
+        out_at=out.view(out.shape, out.strides, begin),
+        planes=planes,
+        planes_per_chunk=step,
+        source_plane=work.places.plane * size,
+        source_depth=work.places.pitch[0] * size,
+        source_height=work.places.pitch[1] * size,
+        **{f"{axis}_count": n for axis, n in zip(packing.AXES, part.count, strict=True)},
+        out_plane=math.prod(spatial) * size,
+        depth_step=part.step[0] * steps[0],
+        height_step=part.step[1] * steps[1],
+    )
+
+
+def weight_gradient(
+    to: NativeLowering, tiling: WeightGradient, x: View, g: View, out: View
+) -> None:
+    tile, count = tiling.tile, x.shape[0]
+    blocks = tiling.groups * tiling.blocks
+    part = blocks * tiling.tap_tiles * tile.rows * tile.columns
+    divided = weight_parts(tiling, part * x.itemsize, count)
+    sums = to.temporary((divided[0] * part,), x.dtype, zeroed=True)
+    planes = x.shape[1] * tiling.packing.plane + g.shape[1] * tiling.g_packing.plane
+    most = images_at_once(x, planes)
+    sources = [
+        Source(to, one, layout, tile, layout.is_source and tiling.inside, most, tiling.round)
+        for one, layout in ((x, tiling.packing), (g, tiling.g_packing))
+    ]
+    for start, images in parts_of(x, planes):
+        add_weights(to, tiling, sources, start, images, sums, divided)
+    to.launch(
+        "collect_weights",
+        kernel_of(weights.collect, tile),
+        blocks,
+        sums_at=sums,
+        out_at=out,
+        tap_tiles=tiling.tap_tiles,
+        blocks=tiling.blocks,
+        channels=tiling.outputs,
+        taps=math.prod(out.shape[1:]),
+        image_parts=divided[0],
+        part_bytes=part * x.itemsize,
+    )
+
+
+def weight_parts(tiling: WeightGradient, sums: int, images: int) -> Ints:
+    """In how many parts images, blocks and tap tiles are computed: images, if sums are small."""
+    cost = tiling.cost / tiling.groups * images
+    most = min(images // tiling.round, SUMS // sums, more_parts(tiling.groups, cost), IMAGE_PARTS)
+    image_parts = max(1, most)
+    most = more_parts(tiling.groups * image_parts, cost / image_parts)
+    block_parts = min(tiling.blocks, math.isqrt(most))
+    return image_parts, block_parts, min(tiling.tap_tiles, most // block_parts)
+
+
+def add_weights(
+    to: NativeLowering,
+    tiling: WeightGradient,
+    sources: Sequence[Source],
+    start: int,
+    images: int,
+    sums: View,
+    parts: Ints,
+) -> None:
+    x, g = (source.part(start, images) for source in sources)
+    image_parts, block_parts, tap_parts = parts
+    to.launch(
+        "add_weights",
+        kernel_of(weights.add_weights, tiling.tile),
+        tiling.groups * math.prod(parts),
+        x_at=x,
+        g_at=g,
+        out_at=sums,
+        taps_at=tiling.taps,
+        x_places_at=tiling.x_places,
+        g_places_at=tiling.g_places,
+        vectors=tiling.vectors,
+        tail_x_places_at=tiling.tail_x_places,
+        tail_g_places_at=tiling.tail_g_places,
+        tail_lanes_at=tiling.tail_lanes,
+        tails=tiling.tails,
+        tap_tiles=tiling.tap_tiles,
+        blocks=tiling.blocks,
+        channels=tiling.outputs,
+        groups=tiling.groups,
+        images=images,
+        round=tiling.round,
+        span=tiling.span,
+        image_parts=image_parts,
+        block_parts=block_parts,
+        tap_parts=tap_parts,
+        x_image=sources[0].image,
+        x_group=tiling.inputs * tiling.packing.plane * x.itemsize,
+        g_image=sources[1].image,
+        g_channel=tiling.g_packing.plane * x.itemsize,
+    )
