@@ -124,7 +124,6 @@ class Launch(NamedTuple):
     the same memory. `tables`: memory that words point to, kept alive.
     """
 
-    name: str
     kernel: Any
     words: Any
     addresses: tuple[tuple[int, int, int], ...]
@@ -136,9 +135,9 @@ class Launch(NamedTuple):
     status: Status | None = None
     tables: tuple[Any, ...] = ()
 
-    def word(self, name: str) -> Any:
-        """The word of a name."""
-        return self.words[self.kernel.words.index(name)]
+    @property
+    def name(self) -> str:
+        return self.kernel.name
 
 
 class Lowering:

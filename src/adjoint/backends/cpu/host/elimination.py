@@ -72,16 +72,8 @@ def small_cholesky(x: np.ndarray) -> np.ndarray:
     count, group = matrices_in_chunks(x)
     step, row_step, _ = steps(x)
     entry = kernel_of(templates.cholesky, FLOATS[x.dtype], x.shape[-1])
-    run_kernel(
-        entry,
-        chunks_of(group, count),
-        x=x,
-        orders=orders,
-        total=count,
-        group=group,
-        row_step=row_step,
-        step=step,
-    )
+    words = dict(x=x, orders=orders, total=count, group=group, row_step=row_step, step=step)
+    run_kernel(entry, chunks_of(group, count), **words)
     return orders
 
 
@@ -111,18 +103,9 @@ def small_cholesky_gradient(u: np.ndarray, g: np.ndarray) -> None:
     step, row_step, _ = steps(g)
     u_step, u_row_step, _ = steps(u)
     entry = kernel_of(templates.cholesky_gradient, FLOATS[g.dtype], g.shape[-1])
-    run_kernel(
-        entry,
-        chunks_of(group, count),
-        u=u,
-        g=g,
-        total=count,
-        group=group,
-        row_step=row_step,
-        step=step,
-        u_row_step=u_row_step,
-        u_step=u_step,
-    )
+    words = dict(u=u, g=g, total=count, group=group, row_step=row_step, step=step)
+    words |= dict(u_row_step=u_row_step, u_step=u_step)
+    run_kernel(entry, chunks_of(group, count), **words)
 
 
 # Triangles.
@@ -165,20 +148,9 @@ def substitute(x: np.ndarray, y: np.ndarray, width: int, lower: bool, unit: bool
     x_step, row_step, column_step = steps(x)
     y_step, y_row_step, _ = steps(y)
     entry = kernel_of(templates.solve_triangular, FLOATS[y.dtype], n, width, lower, unit)
-    run_kernel(
-        entry,
-        chunks_of(group, total),
-        x=x,
-        y=y,
-        blocks=blocks,
-        total=total,
-        group=group,
-        row_step=row_step,
-        column_step=column_step,
-        x_step=x_step,
-        y_row_step=y_row_step,
-        y_step=y_step,
-    )
+    words = dict(x=x, y=y, blocks=blocks, total=total, group=group, row_step=row_step)
+    words |= dict(column_step=column_step, x_step=x_step, y_row_step=y_row_step, y_step=y_step)
+    run_kernel(entry, chunks_of(group, total), **words)
 
 
 def solve_vector(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> None:
@@ -188,18 +160,9 @@ def solve_vector(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> None:
     by_rows = column_step == 1
     line_step = row_step if by_rows else column_step
     entry = kernel_of(templates.solve_vector, FLOATS[y.dtype], by_rows, lower, unit)
-    run_kernel(
-        entry,
-        chunks_of(group, count),
-        x=x,
-        y=y,
-        n=x.shape[1],
-        total=count,
-        group=group,
-        line_step=line_step,
-        x_step=step,
-        y_step=steps(y)[0],
-    )
+    words = dict(x=x, y=y, n=x.shape[1], total=count, group=group, line_step=line_step)
+    words |= dict(x_step=step, y_step=steps(y)[0])
+    run_kernel(entry, chunks_of(group, count), **words)
 
 
 # LU.
@@ -229,17 +192,9 @@ def small_lu(x: np.ndarray) -> np.ndarray:
     count, group = matrices_in_chunks(x)
     step, row_step, _ = steps(x)
     entry = kernel_of(templates.lu, FLOATS[x.dtype], x.shape[-1])
-    run_kernel(
-        entry,
-        chunks_of(group, count),
-        x=x,
-        pivots=pivots,
-        count=x.shape[1],
-        total=count,
-        group=group,
-        row_step=row_step,
-        step=step,
-    )
+    words = dict(x=x, pivots=pivots, count=x.shape[1], total=count, group=group)
+    words |= dict(row_step=row_step, step=step)
+    run_kernel(entry, chunks_of(group, count), **words)
     return pivots
 
 
@@ -250,20 +205,10 @@ def exchange(x: np.ndarray, pivots: np.ndarray, backwards: bool = False) -> None
     step, row_step, _ = steps(x)
     pairs = pivots.shape[1]
     entry = kernel_of(templates.exchange, FLOATS[x.dtype])
-    run_kernel(
-        entry,
-        count * parts,
-        x=x,
-        pivots=pivots,
-        count=pairs,
-        pivot_step=pairs,
-        direction=-1 if backwards else 1,
-        columns=columns,
-        width=EXCHANGED,
-        parts=parts,
-        row_step=row_step,
-        step=step,
-    )
+    words = dict(x=x, pivots=pivots, count=pairs, pivot_step=pairs)
+    words |= dict(direction=-1 if backwards else 1, columns=columns, width=EXCHANGED, parts=parts)
+    words |= dict(row_step=row_step, step=step)
+    run_kernel(entry, count * parts, **words)
 
 
 def lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed: bool):
@@ -293,16 +238,7 @@ def small_lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, trans
         blocks = (stop - start) // width
         total, group = count * blocks, max(1, CHUNK // (n * max(n, width)))
         entry = kernel_of(templates.lu_solve, FLOATS[y.dtype], n, width, transposed)
-        run_kernel(
-            entry,
-            chunks_of(group, total),
-            columns=columns,
-            blocks=blocks,
-            total=total,
-            group=group,
-            factors=factors,
-            pivots=pivots,
-            y=y[..., start:],
-            out=out[..., start:],
-        )
+        words = dict(columns=columns, blocks=blocks, total=total, group=group)
+        words |= dict(factors=factors, pivots=pivots, y=y[..., start:], out=out[..., start:])
+        run_kernel(entry, chunks_of(group, total), **words)
     return out

@@ -25,12 +25,13 @@ plain = np.empty
 
 
 class NativeKernel(NamedTuple):
-    """Machine code `void kernel(ptr words, i64 chunk)`, and the names of its words.
+    """Machine code `void kernel(ptr words, i64 chunk)`, its name, and the names of its words.
 
     `past`: the same kernel, which writes its results past the caches, or 0. They must begin at
     multiples of a line.
     """
 
+    name: str
     address: int
     words: tuple[str, ...]
     past: int = 0
@@ -65,7 +66,7 @@ def run(
         scratch = [memory_for(one) for one in first.scratch]
         addresses += [start for _, start in scratch]
     for launch in launches:
-        _, (code, _, past), packed, places, given, chunks, _, _, _, status, _ = launch
+        (_, code, _, past), packed, places, given, chunks, _, _, _, status, _ = launch
         words = array("q", packed)
         for position, slot, offset in places:
             words[position] = addresses[slot] + offset

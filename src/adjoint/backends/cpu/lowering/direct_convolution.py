@@ -14,7 +14,7 @@ from ....kernels.convolution.writer import Tile
 from ...launches import View
 from ...spaces import Ints
 from .maps import as_contiguous, copy
-from .native import NativeLowering, kernel_of
+from .native import NativeLowering, Words, kernel_of
 
 SCRATCH = 1 << 25  # bytes that packed images may take
 SUMS = 1 << 22  # bytes that sums of parts of the images may take
@@ -48,23 +48,18 @@ def columns_of(layout: Packing) -> np.ndarray:
 
 def pack_words(x: View, layout: Packing, planes: int, step: int) -> dict[str, Any]:
     """The words of a kernel that packs, but for its addresses."""
-    axes = packing.AXES
     steps = [*[0] * (5 - x.ndim), *x.strides[2:]]
-    return {
-        "columns_at": columns_of(layout),
-        "planes": planes,
-        "planes_per_chunk": step,
-        "channels": x.shape[1],
-        "image_step": x.strides[0],
-        "channel_step": x.strides[1],
-        **{f"{axis}_step": n for axis, n in zip(axes, steps, strict=True)},
-        **{f"{axis}_size": n for axis, n in zip(axes, layout.source, strict=True)},
-        **{f"{axis}_origin": n for axis, n in zip(axes[:2], layout.origin, strict=True)},
-        **{f"{axis}_stride": n for axis, n in zip(axes[:2], layout.stride[:2], strict=True)},
-        **{f"{axis}_phases": n for axis, n in zip(axes[:2], layout.phases, strict=True)},
-        "shifts": len(layout.shifts),
-        **{f"{axis}_length": n for axis, n in zip(axes, layout.length, strict=True)},
-    }
+    words: Words = dict(columns_at=columns_of(layout), planes=planes, planes_per_chunk=step)
+    words |= dict(channels=x.shape[1], image_step=x.strides[0], channel_step=x.strides[1])
+    words |= by_axis("step", steps) | by_axis("size", layout.source)
+    words |= by_axis("origin", layout.origin) | by_axis("stride", layout.stride[:2])
+    words |= by_axis("phases", layout.phases) | by_axis("length", layout.length)
+    return words | dict(shifts=len(layout.shifts))
+
+
+def by_axis(what: str, numbers: Sequence[int]) -> Words:
+    """Words of the first axes, or of all."""
+    return {f"{axis}_{what}": n for axis, n in zip(packing.AXES, numbers, strict=False)}
 
 
 class Source:
@@ -109,14 +104,8 @@ class Source:
             return out
         planes = count * x.shape[1]
         step = per_chunk(planes, self.layout.plane)
-        to.launch(
-            "pack",
-            kernel_of(packing.pack, self.mover),
-            -(-planes // step),
-            source_at=x,
-            out_at=self.memory,
-            **pack_words(x, self.layout, planes, step),
-        )
+        words = pack_words(x, self.layout, planes, step) | dict(source_at=x, out_at=self.memory)
+        to.launch(kernel_of(packing.pack, self.mover), -(-planes // step), words)
         return self.memory
 
 
@@ -165,25 +154,14 @@ def correlate_images(
     slots = to.temporary((min(to.target.threads, count),), INT64, zeroed=True)
     slot = channels * layout.plane + moving.lanes
     scratch = to.temporary((slots.size * slot,), x.dtype)
-    pack = pack_words(x, layout, channels, channels)
-    words = correlate_words(tiling, work, 0, out, (1, 1, count))
-    to.launch(
-        "correlate_images",
-        kernel_of(fused.correlate_images, moving, work.tile),
-        count,
-        slots_at=slots,
-        slots=slots.size,
-        scratch_at=scratch,
-        slot_bytes=slot * x.itemsize,
-        image_step=x.strides[0],
-        groups=tiling.groups,
-        **{f"pack_{name}": word for name, word in pack.items()},
-        pack_source_at=x,
-        **{f"correlate_{name}": word for name, word in words.items()},
-        correlate_w_at=w,
-        correlate_bias_at=bias,
-        correlate_out_at=out,
-    )
+    words: Words = dict(slots_at=slots, slots=slots.size, scratch_at=scratch)
+    words |= dict(slot_bytes=slot * x.itemsize, image_step=x.strides[0], groups=tiling.groups)
+    pack = pack_words(x, layout, channels, channels) | dict(source_at=x)
+    words |= {f"pack_{name}": word for name, word in pack.items()}
+    correlate = correlate_words(tiling, work, 0, out, (1, 1, count))
+    correlate |= dict(w_at=w, bias_at=bias, out_at=out)
+    words |= {f"correlate_{name}": word for name, word in correlate.items()}
+    to.launch(kernel_of(fused.correlate_images, moving, work.tile), count, words)
 
 
 def packed_filters(to: NativeLowering, tiling: Correlation, work: Work, w: View) -> View:
@@ -192,23 +170,12 @@ def packed_filters(to: NativeLowering, tiling: Correlation, work: Work, w: View)
     group, channel, input = tiling.filter_steps
     together = BESIDE if channel < input else 1  # read what is near each other
     out = to.temporary((blocks * len(work.taps) * rows,), w.dtype)
-    to.launch(
-        "pack_filters",
-        kernel_of(packing.filters, Tile(f"i{8 * size}", 1, rows, 1)),
-        -(-blocks // together),
-        source_at=w,
-        out_at=out,
-        taps_at=work.filter_taps,
-        taps=len(work.filter_taps),
-        blocks=work.blocks,
-        all_blocks=blocks,
-        blocks_per_chunk=together,
-        channels=tiling.outputs,
-        inputs=tiling.inputs,
-        group_step=group * size,
-        channel_step=channel * size,
-        input_step=input * size,
-    )
+    words: Words = dict(source_at=w, out_at=out, taps_at=work.filter_taps)
+    words |= dict(taps=len(work.filter_taps), blocks=work.blocks, all_blocks=blocks)
+    words |= dict(blocks_per_chunk=together, channels=tiling.outputs, inputs=tiling.inputs)
+    words |= dict(group_step=group * size, channel_step=channel * size, input_step=input * size)
+    kernel = kernel_of(packing.filters, Tile(f"i{8 * size}", 1, rows, 1))
+    to.launch(kernel, -(-blocks // together), words)
     return out
 
 
@@ -229,16 +196,10 @@ def correlate_part(
         steps = (out.shape[1] * plane * out.itemsize, plane * out.itemsize, out.itemsize)
         target = stage.view((*out.shape[:2], plane), steps)
     parts = correlation_parts(tiling, work, w.nbytes // tiling.groups, out.shape[0])
-    to.launch(
-        "correlate",
-        kernel_of(correlation.correlate, work.tile),
-        tiling.groups * math.prod(parts),
-        x_at=x,
-        w_at=w,
-        bias_at=bias,
-        out_at=target,
-        **correlate_words(tiling, work, image, target, parts),
-    )
+    words = correlate_words(tiling, work, image, target, parts)
+    words |= dict(x_at=x, w_at=w, bias_at=bias, out_at=target)
+    chunks = tiling.groups * math.prod(parts)
+    to.launch(kernel_of(correlation.correlate, work.tile), chunks, words)
     if work.staged:
         spread(to, work, target, out)
 
@@ -250,27 +211,14 @@ def correlate_words(
     group = tiling.inputs * tiling.packing.plane * out.itemsize
     tile_parts, block_parts, image_parts = parts
     near = group <= tilings.FAR
-    return {
-        "taps_at": work.taps,
-        "x_places_at": work.x_places,
-        "out_places_at": work.out_places,
-        "taps": len(work.taps),
-        "segment": work.segment,
-        "segments": -(-len(work.taps) // work.segment),
-        "tiles": work.tiles,
-        "blocks": work.blocks,
-        "channels": tiling.outputs,
-        "groups": tiling.groups,
-        "images": out.shape[0],
-        "tile_span": work.tiles if near else max(1, work.tiles * tilings.FAR // (2 * group)),
-        "tile_parts": tile_parts,
-        "block_parts": block_parts,
-        "image_parts": image_parts,
-        "x_image": image,
-        "x_group": group,
-        "out_image": out.strides[0],
-        "out_channel": out.strides[1],
-    }
+    span = work.tiles if near else max(1, work.tiles * tilings.FAR // (2 * group))
+    words: Words = dict(taps_at=work.taps, x_places_at=work.x_places, out_places_at=work.out_places)
+    words |= dict(taps=len(work.taps), segment=work.segment)
+    words |= dict(segments=-(-len(work.taps) // work.segment), tiles=work.tiles, tile_span=span)
+    words |= dict(blocks=work.blocks, channels=tiling.outputs, groups=tiling.groups)
+    words |= dict(tile_parts=tile_parts, block_parts=block_parts, image_parts=image_parts)
+    words |= dict(images=out.shape[0], x_image=image, x_group=group)
+    return words | dict(out_image=out.strides[0], out_channel=out.strides[1])
 
 
 def correlation_parts(tiling: Correlation, work: Work, filters: int, images: int) -> list[int]:
@@ -302,22 +250,13 @@ def spread(to: NativeLowering, work: Work, source: View, out: View) -> None:
     steps = (spatial[1] * spatial[2] * size, spatial[2] * size, size)
     step = per_chunk(planes, math.prod(part.count))
     begin = sum(k * s for k, s in zip(part.start, steps, strict=True))
-    to.launch(
-        "unpack",
-        kernel_of(packing.unpack, mover(work.tile, part.step[2])),
-        -(-planes // step),
-        source_at=source,
-        out_at=out.view(out.shape, out.strides, begin),
-        planes=planes,
-        planes_per_chunk=step,
-        source_plane=work.places.plane * size,
-        source_depth=work.places.pitch[0] * size,
-        source_height=work.places.pitch[1] * size,
-        **{f"{axis}_count": n for axis, n in zip(packing.AXES, part.count, strict=True)},
-        out_plane=math.prod(spatial) * size,
-        depth_step=part.step[0] * steps[0],
-        height_step=part.step[1] * steps[1],
-    )
+    words: Words = dict(source_at=source, out_at=out.view(out.shape, out.strides, begin))
+    words |= dict(planes=planes, planes_per_chunk=step, source_plane=work.places.plane * size)
+    words |= dict(source_depth=work.places.pitch[0] * size)
+    words |= dict(source_height=work.places.pitch[1] * size, out_plane=math.prod(spatial) * size)
+    words |= dict(depth_step=part.step[0] * steps[0], height_step=part.step[1] * steps[1])
+    kernel = kernel_of(packing.unpack, mover(work.tile, part.step[2]))
+    to.launch(kernel, -(-planes // step), words | by_axis("count", part.count))
 
 
 def weight_gradient(
@@ -336,19 +275,10 @@ def weight_gradient(
     ]
     for start, images in parts_of(x, planes):
         add_weights(to, tiling, sources, start, images, sums, divided)
-    to.launch(
-        "collect_weights",
-        kernel_of(weights.collect, tile),
-        blocks,
-        sums_at=sums,
-        out_at=out,
-        tap_tiles=tiling.tap_tiles,
-        blocks=tiling.blocks,
-        channels=tiling.outputs,
-        taps=math.prod(out.shape[1:]),
-        image_parts=divided[0],
-        part_bytes=part * x.itemsize,
-    )
+    words: Words = dict(sums_at=sums, out_at=out, tap_tiles=tiling.tap_tiles, blocks=tiling.blocks)
+    words |= dict(channels=tiling.outputs, taps=math.prod(out.shape[1:]), image_parts=divided[0])
+    words |= dict(part_bytes=part * x.itemsize)
+    to.launch(kernel_of(weights.collect, tile), blocks, words)
 
 
 def weight_parts(tiling: WeightGradient, sums: int, images: int) -> Ints:
@@ -372,33 +302,14 @@ def add_weights(
 ) -> None:
     x, g = (source.part(start, images) for source in sources)
     image_parts, block_parts, tap_parts = parts
-    to.launch(
-        "add_weights",
-        kernel_of(weights.add_weights, tiling.tile),
-        tiling.groups * math.prod(parts),
-        x_at=x,
-        g_at=g,
-        out_at=sums,
-        taps_at=tiling.taps,
-        x_places_at=tiling.x_places,
-        g_places_at=tiling.g_places,
-        vectors=tiling.vectors,
-        tail_x_places_at=tiling.tail_x_places,
-        tail_g_places_at=tiling.tail_g_places,
-        tail_lanes_at=tiling.tail_lanes,
-        tails=tiling.tails,
-        tap_tiles=tiling.tap_tiles,
-        blocks=tiling.blocks,
-        channels=tiling.outputs,
-        groups=tiling.groups,
-        images=images,
-        round=tiling.round,
-        span=tiling.span,
-        image_parts=image_parts,
-        block_parts=block_parts,
-        tap_parts=tap_parts,
-        x_image=sources[0].image,
-        x_group=tiling.inputs * tiling.packing.plane * x.itemsize,
-        g_image=sources[1].image,
-        g_channel=tiling.g_packing.plane * x.itemsize,
-    )
+    words: Words = dict(x_at=x, g_at=g, out_at=sums, taps_at=tiling.taps)
+    words |= dict(x_places_at=tiling.x_places, g_places_at=tiling.g_places, vectors=tiling.vectors)
+    words |= dict(tail_x_places_at=tiling.tail_x_places, tail_g_places_at=tiling.tail_g_places)
+    words |= dict(tail_lanes_at=tiling.tail_lanes, tails=tiling.tails, tap_tiles=tiling.tap_tiles)
+    words |= dict(blocks=tiling.blocks, channels=tiling.outputs, groups=tiling.groups)
+    words |= dict(images=images, round=tiling.round, span=tiling.span, image_parts=image_parts)
+    words |= dict(block_parts=block_parts, tap_parts=tap_parts, x_image=sources[0].image)
+    words |= dict(x_group=tiling.inputs * tiling.packing.plane * x.itemsize)
+    words |= dict(g_image=sources[1].image, g_channel=tiling.g_packing.plane * x.itemsize)
+    chunks = tiling.groups * math.prod(parts)
+    to.launch(kernel_of(weights.add_weights, tiling.tile), chunks, words)

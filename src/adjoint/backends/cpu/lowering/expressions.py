@@ -16,6 +16,7 @@ class Expression:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        self.name = "rows" if kernel.reduces else "elements"
         self.dtypes = [out.type.dtype for out in kernel.outputs]
         self.natives: dict[tuple[Loops, Loops | None], NativeKernel] = {}
         widest = max((v.type.bits for v in kernel.values if v.op != "constant"), default=32)
@@ -30,6 +31,6 @@ class Expression:
         if found is None:
             module = render(self.kernel, loops)
             other = 0 if past is None else self.native(past).address
-            found = NativeKernel(compiled(module.text, module.name), module.words, other)
+            found = NativeKernel(self.name, compiled(module.text, module.name), module.words, other)
             self.natives[loops, past] = found
         return found

@@ -28,7 +28,7 @@ from ....kernels.ops import Unsupported
 from ...launches import Number, View, contiguous
 from ...spaces import Ints, axis_order, merged, steps_in
 from .expressions import LINE, STREAMED, Expression
-from .native import NativeLowering
+from .native import NativeLowering, Words
 
 
 def lower_map(
@@ -55,27 +55,18 @@ def lower_map(
     rows, chunk = math.prod(outer), expression.chunk
     row_step, column_step = max(1, chunk // max(columns, 1)), min(columns, chunk)
     parts = -(-columns // max(column_step, 1))
-    words: dict[str, Any] = {f"outer{k}": size for k, size in enumerate(outer)}
+    words: Words = dict(rows=rows, columns=columns, row_step=row_step, column_step=column_step)
+    words |= dict(parts=parts) | {f"outer{k}": size for k, size in enumerate(outer)}
     access = ""
     for k, (x, strides) in enumerate(zip(walked, axes.steps, strict=True)):
         step = strides[-1] if strides else x.itemsize  # a single element: nothing follows it
         access += "c" if step == x.itemsize else "b" if not step else "s"
         words |= array_words(k, x, step, outer=strides[:-1])
+    words |= number_words(expression, keys)
     loops = Loops(access, len(outer), lanes=expression.lanes)
     past = past_caches(expression, loops, columns) if outputs is None and not outer else None
-    to.launch(
-        "elements",
-        expression.native(loops, past),
-        -(-rows // row_step) * parts,
-        overwriting(to, walked[: len(used)], targets),
-        rows=rows,
-        columns=columns,
-        row_step=row_step,
-        column_step=column_step,
-        parts=parts,
-        **words,
-        **number_words(expression, keys),
-    )
+    kernel, chunks = expression.native(loops, past), -(-rows // row_step) * parts
+    to.launch(kernel, chunks, words, overwriting(to, walked[: len(used)], targets))
     return list(targets)
 
 

@@ -18,7 +18,7 @@ from ...spaces import Ints
 from ..jit.compiler import compiled
 from ..jit.runner import NativeKernel
 from .maps import as_contiguous
-from .native import FLOATS, NativeLowering
+from .native import FLOATS, NativeLowering, Words
 from .rows import lower_inner_products
 
 DEPTH = 256  # a panel of so many rows fits into the nearest cache
@@ -104,42 +104,23 @@ def lower_product(
     group = max(1, LEAST_CHUNK // (height * width * given.inner)) if blocks == 1 else 1
     axes = [(1, 0, 0)] * (4 - len(given.batch)) + given.batch
     out_step, out_batch = steps or (given.columns, given.rows * given.columns)
-    to.launch(
-        "matmul",
-        kernel(tile),
-        blocks * -(-batch // group),
-        x=x,
-        y=y,
-        out=out,
-        start=0 if start is None else start,
-        rows=given.rows,
-        columns=given.columns,
-        inner=given.inner,
-        x_step=given.x_step,
-        y_step=given.y_step,
-        y_by_rows=given.y_by_rows,
-        y_direct=given.y_by_rows and given.rows <= DIRECT_TILES * tile.rows,
-        packs=packs(given, tile, width),
-        depth=-(-given.inner // layers),
-        height=height,
-        width=width,
-        column_blocks=column_blocks,
-        blocks=blocks,
-        group=group,
-        batch=batch,
-        **{f"size{k}": axes[k][0] for k in (1, 2, 3)},
-        **{f"x_batch{k}": axes[k][1] for k in range(4)},
-        **{f"y_batch{k}": axes[k][2] for k in range(4)},
-        starts=start is not None,
-        out_step=out_step,
-        out_batch=out_batch,
-        adds=steps is not None,
-    )
+    words: Words = dict(x=x, y=y, out=out, start=0 if start is None else start)
+    words |= dict(rows=given.rows, columns=given.columns, inner=given.inner)
+    words |= dict(x_step=given.x_step, y_step=given.y_step, y_by_rows=given.y_by_rows)
+    words |= dict(y_direct=given.y_by_rows and given.rows <= DIRECT_TILES * tile.rows)
+    words |= dict(packs=packs(given, tile, width), depth=-(-given.inner // layers), height=height)
+    words |= dict(width=width, column_blocks=column_blocks, blocks=blocks, group=group, batch=batch)
+    words |= {f"size{k}": axes[k][0] for k in (1, 2, 3)}
+    for k, (_, x_batch, y_batch) in enumerate(axes):
+        words |= {f"x_batch{k}": x_batch, f"y_batch{k}": y_batch}
+    words |= dict(starts=start is not None, out_step=out_step, out_batch=out_batch)
+    words |= dict(adds=steps is not None)
+    to.launch(kernel(tile), blocks * -(-batch // group), words)
 
 
 @functools.cache
 def kernel(tile: ProductTile) -> NativeKernel:
-    return NativeKernel(compiled(module(tile), "matmul"), WORDS)
+    return NativeKernel("matmul", compiled(module(tile), "matmul"), WORDS)
 
 
 def factors(x: View, y: View) -> Factors:

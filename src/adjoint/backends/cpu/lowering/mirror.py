@@ -8,7 +8,7 @@ from ....kernels.ops import Unsupported
 from ...launches import View
 from ...spaces import merged
 from .maps import as_contiguous
-from .native import FLOATS, NativeLowering, chunks_of, kernel_of
+from .native import FLOATS, NativeLowering, Words, chunks_of, kernel_of
 
 
 def lower_mirror(to: NativeLowering, template: Callable, x: View) -> None:
@@ -18,18 +18,9 @@ def lower_mirror(to: NativeLowering, template: Callable, x: View) -> None:
     stack = as_stack(to, x)
     blocks = chunks_of(templates.SIDE, n)
     step, row_step, column_step = (stride // x.itemsize for stride in stack.strides)
-    to.launch(
-        template.__name__,
-        kernel_of(template, FLOATS[x.dtype]),
-        stack.shape[0] * blocks,
-        x=stack,
-        out=out,
-        n=n,
-        blocks=blocks,
-        row_step=row_step,
-        column_step=column_step,
-        step=step,
-    )
+    words: Words = dict(x=stack, out=out, n=n, blocks=blocks, row_step=row_step)
+    words |= dict(column_step=column_step, step=step)
+    to.launch(kernel_of(template, FLOATS[x.dtype]), stack.shape[0] * blocks, words)
 
 
 def as_stack(to: NativeLowering, x: View) -> View:

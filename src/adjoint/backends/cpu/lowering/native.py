@@ -21,13 +21,17 @@ FLOATS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 @functools.cache
 def kernel_of(template: Callable[..., Any], *options: Any) -> NativeKernel:
-    """The kernel that a template writes, which has its name."""
+    """The kernel that a template writes."""
     written = template(*options)
-    return NativeKernel(compiled(str(written), written.function), tuple(written.names))
+    code = compiled(str(written), written.function)
+    return NativeKernel(template.__name__, code, tuple(written.names))
 
 
 def chunks_of(step: int, total: int) -> int:
     return -(-total // step)
+
+
+Words = dict[str, Any]  # of a launch, by name
 
 
 class NativeLowering(Lowering):
@@ -40,20 +44,20 @@ class NativeLowering(Lowering):
 
     def launch(
         self,
-        name: str,
         kernel: NativeKernel,
         chunks: int,
+        words: Words,
         overwrites: tuple[tuple[int, int], ...] = (),
-        /,
-        **words: Any,
     ) -> None:
         """Append a launch. Words are numbers, or what stands for some: a view for its address, a
         `Number` of the run, a table of numbers for the address of that; for the word "status", what
         it means if it isn't 0 afterwards."""
+        if len(words) != len(kernel.words):
+            raise TypeError(f"{kernel.name} has the words {kernel.words}, got {[*words]}")
         values, addresses, numbers, tables = [], [], [], []
         status = None
         for position, word in enumerate(kernel.words):
-            value = words.pop(word)
+            value = words[word]
             if word == "status":
                 status, value = Status(position, value), 0
             elif isinstance(value, View):
@@ -66,11 +70,8 @@ class NativeLowering(Lowering):
                 tables.append(value)
                 value = address(value)
             values.append(value)
-        if words:
-            raise TypeError(f"a kernel has no words {', '.join(words)}, but {kernel.words}")
         self.launches.append(
             Launch(
-                name,
                 kernel,
                 struct.pack(f"{len(values)}q", *values),
                 tuple(addresses),

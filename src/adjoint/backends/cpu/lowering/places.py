@@ -14,7 +14,7 @@ from ...launches import Layout, View
 from ...spaces import Ints, steps_in
 from ..table import wide
 from .maps import as_contiguous, copy
-from .native import BY_DTYPE, BY_SIZE, NativeLowering, chunks_of, kernel_of
+from .native import BY_DTYPE, BY_SIZE, NativeLowering, Words, chunks_of, kernel_of
 
 WHOLE = slice(None)
 COMPONENT = {np.dtype("c8"): np.dtype("f4"), np.dtype("c16"): np.dtype("f8")}
@@ -59,17 +59,10 @@ def combined(to: NativeLowering, indices: tuple[View, ...], axes: Ints) -> View:
     shape = np.broadcast_shapes(*(i.shape for i in indices))
     wide = [as_contiguous(to, i.view(shape, steps_in(i, shape)), INT64) for i in indices]
     out, step = to.temporary(shape, INT64), CHUNK // 8
-    to.launch(
-        "combine",
-        kernel_of(templates.combine, len(axes)),
-        chunks_of(step, out.size),
-        status=BAD,
-        out=out,
-        total=out.size,
-        step=step,
-        **{f"index{k}": index for k, index in enumerate(wide)},
-        **{f"length{k}": length for k, length in enumerate(axes)},
-    )
+    words: Words = dict(status=BAD, out=out, total=out.size, step=step)
+    words |= {f"index{k}": index for k, index in enumerate(wide)}
+    words |= {f"length{k}": length for k, length in enumerate(axes)}
+    to.launch(kernel_of(templates.combine, len(axes)), chunks_of(step, out.size), words)
     return out
 
 
@@ -92,20 +85,9 @@ def index(to: NativeLowering, x: View, *indices: View, spec: tuple) -> None:
         lower_picks(to, x, places, out, Picks(found.outer, places.size, 1, length, 1, 0, 0))
         return
     rows, step = found.outer * places.size, max(1, CHUNK // (x.itemsize * found.inner))
-    to.launch(
-        "gather",
-        kernel_of(templates.gather, kind),
-        chunks_of(step, rows),
-        status=BAD,
-        x=x,
-        index=places,
-        out=out,
-        rows=rows,
-        step=step,
-        count=places.size,
-        length=length,
-        width=width,
-    )
+    words: Words = dict(status=BAD, x=x, index=places, out=out, rows=rows, step=step)
+    words |= dict(count=places.size, length=length, width=width)
+    to.launch(kernel_of(templates.gather, kind), chunks_of(step, rows), words)
 
 
 class Picks(NamedTuple):
@@ -123,19 +105,10 @@ class Picks(NamedTuple):
 def lower_picks(to: NativeLowering, x: View, index: View, out: View, picks: Picks) -> None:
     size = max(1, picks.width * 8)
     step, parts = max(1, CHUNK // size), chunks_of(CHUNK, size)
-    to.launch(
-        "pick",
-        kernel_of(templates.pick, BY_SIZE[x.itemsize]),
-        chunks_of(step, picks.rows) * parts,
-        status=BAD,
-        x=x,
-        index=index,
-        out=out,
-        step=step,
-        parts=parts,
-        piece=chunks_of(parts, picks.width),
-        **picks._asdict(),
-    )
+    words: Words = dict(status=BAD, x=x, index=index, out=out, step=step, parts=parts)
+    words |= dict(piece=chunks_of(parts, picks.width)) | picks._asdict()
+    kernel = kernel_of(templates.pick, BY_SIZE[x.itemsize])
+    to.launch(kernel, chunks_of(step, picks.rows) * parts, words)
 
 
 def scatter(to: NativeLowering, x: View, *indices: View, spec: tuple, shape: Ints) -> None:
@@ -154,22 +127,10 @@ def scatter(to: NativeLowering, x: View, *indices: View, spec: tuple, shape: Int
     step = chunks_of(min(PARTS, max(1, wanted)), length)
     parts = chunks_of(step, length)
     group = max(1, CHUNK // size) if parts == 1 else 1
-    to.launch(
-        "scatter",
-        kernel_of(templates.scatter, BY_DTYPE[real], width == 1),
-        chunks_of(group, found.outer) * parts,
-        status=BAD,
-        x=terms,
-        index=index,
-        out=out,
-        outers=found.outer,
-        group=group,
-        count=index.size,
-        length=length,
-        width=width,
-        parts=parts,
-        step=step,
-    )
+    words: Words = dict(status=BAD, x=terms, index=index, out=out, outers=found.outer, group=group)
+    words |= dict(count=index.size, length=length, width=width, parts=parts, step=step)
+    kernel = kernel_of(templates.scatter, BY_DTYPE[real], width == 1)
+    to.launch(kernel, chunks_of(group, found.outer) * parts, words)
     if out is not result:
         copy(to, out, result)
 
@@ -225,21 +186,9 @@ def scatter_along_axis(to: NativeLowering, x: View, index: View, *, axis: int, s
     group = max(1, CHUNK // size)
     width = max(LANES, CHUNK * inner // size) if size > 4 * CHUNK else inner
     parts = chunks_of(width, inner)
-    to.launch(
-        "scatter_along",
-        kernel_of(templates.scatter_along, kind, once, inner == 1),
-        chunks_of(group, outer) * parts,
-        status=BAD,
-        x=terms,
-        index=places,
-        out=out,
-        outers=outer,
-        step=group,
-        count=count,
-        length=shape[axis],
-        inner=inner,
-        parts=parts,
-        width=width,
-    )
+    words: Words = dict(status=BAD, x=terms, index=places, out=out, outers=outer, step=group)
+    words |= dict(count=count, length=shape[axis], inner=inner, parts=parts, width=width)
+    kernel = kernel_of(templates.scatter_along, kind, once, inner == 1)
+    to.launch(kernel, chunks_of(group, outer) * parts, words)
     if out is not result:
         copy(to, out, result)

@@ -15,7 +15,7 @@ from ...launches import View
 from ...spaces import Ints
 from ..windows import output_size
 from .maps import as_contiguous, copy
-from .native import FLOATS, NativeLowering, chunks_of, kernel_of
+from .native import FLOATS, NativeLowering, Words, chunks_of, kernel_of
 
 Pairs = tuple[tuple[int, int], ...]
 CHUNK = 1 << 14  # elements that a chunk reads
@@ -80,7 +80,7 @@ def lower_windows(
     """Launch a kernel on images; `inside` says which outputs are computed as vectors. float16 is
     computed as float32: the first output is then converted."""
     high, across = axes
-    (first_name, result), *others = outs.items()
+    (name, result), *others = outs.items()
     terms = as_contiguous(to, x, SINGLE if x.dtype == HALF else x.dtype)
     out = result if terms.dtype == x.dtype else to.temporary(result.shape, terms.dtype)
     first, last = inside
@@ -88,27 +88,12 @@ def lower_windows(
     wide = Wide(across.kernel, across.stride, across.dilation, lanes)
     images = math.prod(x.shape[:2])
     step = max(1, CHUNK // (high.size * across.size))
-    to.launch(
-        template.__name__,
-        kernel_of(template, FLOATS[terms.dtype], wide),
-        chunks_of(step, images),
-        x=terms,
-        **{first_name: out},
-        **dict(others),
-        images=images,
-        step=step,
-        h=high.size,
-        w=across.size,
-        rows=high.count,
-        columns=across.count,
-        kernel=high.kernel,
-        stride=high.stride,
-        dilation=high.dilation,
-        top=high.padding,
-        left=across.padding,
-        first=first if lanes else 0,
-        last=last if lanes else 0,
-    )
+    words: Words = dict(x=terms, images=images, step=step, h=high.size, w=across.size)
+    words |= dict(rows=high.count, columns=across.count, kernel=high.kernel, stride=high.stride)
+    words |= dict(dilation=high.dilation, top=high.padding, left=across.padding)
+    words |= dict(first=first if lanes else 0, last=last if lanes else 0)
+    kernel = kernel_of(template, FLOATS[terms.dtype], wide)
+    to.launch(kernel, chunks_of(step, images), words | {name: out} | dict(others))
     if out is not result:
         copy(to, out, result)
 

@@ -14,7 +14,7 @@ from ...launches import Layout, View
 from ...spaces import axis_order, positive
 from .expressions import CHUNK, Expression
 from .maps import as_contiguous, lower_map
-from .native import NativeLowering, chunks_of, kernel_of
+from .native import NativeLowering, Words, chunks_of, kernel_of
 from .places import lower_along_axis
 from .rows import lower_reduction, lower_rows
 
@@ -85,15 +85,9 @@ def deviation(to: NativeLowering, x: View, *, axis: Any) -> None:
 def check_range(to: NativeLowering, x: View) -> None:
     """Have a status that tells of squares that left the range of float64. x has no gaps."""
     if x.dtype == DOUBLE:
-        to.launch(
-            "check_range",
-            kernel_of(ranges.outside, *RANGE),
-            chunks_of(CHUNK, x.size),
-            status="squares leave the range of float64: numbers have to be scaled",
-            x=x,
-            total=x.size,
-            step=CHUNK,
-        )
+        words: Words = dict(status="squares leave the range of float64: numbers have to be scaled")
+        words |= dict(x=x, total=x.size, step=CHUNK)
+        to.launch(kernel_of(ranges.outside, *RANGE), chunks_of(CHUNK, x.size), words)
 
 
 def cross_entropy(to: NativeLowering, x: View, target: View, *, axis: int) -> None:

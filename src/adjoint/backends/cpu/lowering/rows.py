@@ -21,7 +21,7 @@ from ...launches import View
 from ...spaces import Axes, Ints, axis_order, merged, steps_in
 from .expressions import CHUNK, LINE, STREAMED, Expression
 from .maps import array_words, number_words, strides_in
-from .native import NativeLowering
+from .native import NativeLowering, Words
 
 SHORT = 32  # elements of a row, below which rows are taken side by side
 WIDE = 64  # columns that are reduced together: additions needn't wait for each other
@@ -114,24 +114,15 @@ def lower_walk(
     lanes = WIDE * expression.lanes // 16 if wide else expression.lanes
     rows, columns = chunk_of(walk, expression.chunk, lanes)
     parts = -(-walk.columns // columns)
-    words: dict[str, Any] = {f"inner{k}": size for k, size in enumerate(walk.inner.sizes)}
+    words: Words = dict(rows=walk.rows, columns=walk.columns, row_step=rows, column_step=columns)
+    words |= dict(parts=parts) | {f"inner{k}": size for k, size in enumerate(walk.inner.sizes)}
     words |= {f"outer{k}": size for k, size in enumerate(walk.outer.sizes)}
     for k, (x, step) in enumerate(zip(arrays, walk.steps, strict=True)):
         words |= array_words(k, x, step, walk.inner.steps[k], walk.outer.steps[k])
+    words |= number_words(expression, keys)
     loops = Loops(access, len(walk.outer.sizes), len(walk.inner.sizes), walk.along, lanes)
     past = past_caches(expression, loops) if goes_past(expression, walk, loops) else None
-    to.launch(
-        "rows",
-        expression.native(loops, past),
-        -(-walk.rows // rows) * parts,
-        rows=walk.rows,
-        columns=walk.columns,
-        row_step=rows,
-        column_step=columns,
-        parts=parts,
-        **words,
-        **number_words(expression, keys),
-    )
+    to.launch(expression.native(loops, past), -(-walk.rows // rows) * parts, words)
 
 
 def goes_past(expression: Expression, walk: Walk, loops: Loops) -> bool:

@@ -9,7 +9,7 @@ from ....kernels import running as templates
 from ....kernels.ops import Unsupported
 from ...launches import View
 from .maps import as_contiguous, copy
-from .native import BY_DTYPE, NativeLowering, chunks_of, kernel_of
+from .native import BY_DTYPE, NativeLowering, Words, chunks_of, kernel_of
 
 CHUNK = 1 << 14  # elements of a chunk
 HALF, DOUBLE = np.dtype(np.float16), np.dtype(np.float64)
@@ -33,21 +33,11 @@ def lower_running(
     group = max(1, CHUNK // (length * inner))
     if inner == 1:
         group = chunks_of(templates.SIDE_BY_SIDE, group) * templates.SIDE_BY_SIDE
-    to.launch(
-        template.__name__,
-        kernel_of(template, BY_DTYPE[held], inner == 1),
-        chunks_of(group, outer) * parts,
-        outer=outer,
-        group=group,
-        length=length,
-        inner=inner,
-        parts=parts,
-        width=width,
-        first=length - 1 if reverse else 0,
-        move=-1 if reverse else 1,
-        out=out,
-        **sources,
-    )
+    words: Words = dict(out=out, outer=outer, group=group, length=length, inner=inner)
+    words |= dict(parts=parts, width=width)
+    words |= dict(first=length - 1 if reverse else 0, move=-1 if reverse else 1)
+    kernel = kernel_of(template, BY_DTYPE[held], inner == 1)
+    to.launch(kernel, chunks_of(group, outer) * parts, words | sources)
     if out is not result:
         copy(to, out, result)
 

@@ -4,8 +4,6 @@ All chunks of all tensors are numbered in a row, so that threads share them; a t
 chunk of which tensor each of them is. Each tensor has a block of words, as the kernel takes them.
 """
 
-from typing import Any
-
 import numpy as np
 
 from ....kernels.frame import Loops
@@ -15,7 +13,7 @@ from ...spaces import Ints
 from ..jit.runner import NativeKernel
 from .expressions import Expression
 from .maps import array_words
-from .native import NativeLowering, chunks_of, kernel_of
+from .native import NativeLowering, Words, chunks_of, kernel_of
 
 
 def lower_updates(
@@ -29,26 +27,16 @@ def lower_updates(
         for own, size in zip(inputs, sizes, strict=True)
     ]
     loops = Loops("c" * len(arrays[0]), 0, lanes=expression.lanes)
-    single, launcher = expression.native(loops), kernel_of(many)
-    words, names = {}, list(launcher.words)
+    single, whole = expression.native(loops), kernel_of(many)
+    counts = [chunks_of(chunk, size) for size in sizes]
+    words: Words = dict(kernel=single.address, table=chunk_table(counts), length=len(single.words))
     for n, (size, own) in enumerate(zip(sizes, arrays, strict=True)):
-        block: dict[str, Any] = {"rows": 1, "columns": size, "row_step": 1, "column_step": chunk}
-        block["parts"] = chunks_of(chunk, size)
+        block: Words = dict(rows=1, columns=size, row_step=1, column_step=chunk, parts=counts[n])
         for k, x in enumerate(own):
             block |= array_words(k, x, x.itemsize)
         block |= {f"number{k}": Number((n, k), t) for k, t in expression.numbers.items()}
         words |= {f"{n}_{name}": block[name] for name in single.words}
-        names += [f"{n}_{name}" for name in single.words]
-    counts = [chunks_of(chunk, size) for size in sizes]
-    to.launch(
-        "updates",
-        NativeKernel(launcher.address, tuple(names)),
-        sum(counts),
-        kernel=single.address,
-        table=chunk_table(counts),
-        length=len(single.words),
-        **words,
-    )
+    to.launch(NativeKernel("updates", whole.address, tuple(words)), sum(counts), words)
 
 
 def chunk_table(counts: list[int]) -> np.ndarray:
