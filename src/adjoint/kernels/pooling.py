@@ -6,6 +6,7 @@ W, windows along H and W, then along H kernel, stride, dilation and padding, the
 and from where to where outputs are computed as vectors.
 """
 
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -24,22 +25,10 @@ class Wide(NamedTuple):
     lanes: int
 
 
-class Geometry(NamedTuple):
-    """The words of a kernel that aren't arrays."""
-
-    images: str
-    step: str
-    h: str
-    w: str
-    rows: str
-    columns: str
-    kernel: str
-    stride: str
-    dilation: str
-    top: str
-    left: str
-    first: str
-    last: str
+# The words of a kernel that aren't arrays.
+Geometry = namedtuple(
+    "Geometry", "images step h w rows columns kernel stride dilation top left first last"
+)
 
 
 def geometry(t: Template) -> Geometry:

@@ -6,35 +6,14 @@ tables of distances in bytes: of the taps, and of each vector of places in x and
 
 from .writer import Tile, Writer
 
-WORDS = (
-    "x_at",
-    "w_at",
-    "bias_at",
-    "out_at",
-    "taps_at",
-    "x_places_at",
-    "out_places_at",
-    "taps",
-    "segment",  # taps that are added up by themselves
-    "segments",
-    "tiles",  # of places
-    "blocks",  # of channels
-    "channels",  # in a group
-    "groups",
-    "images",
-    "tile_span",  # tiles whose x is used for all blocks before the next ones come
-    "tile_parts",
-    "block_parts",
-    "image_parts",
-    "x_image",  # bytes from image to image
-    "x_group",
-    "out_image",
-    "out_channel",
-)
-
-
-def name(tile: Tile) -> str:
-    return f"correlate_{tile.scalar}{tile.lanes}_{tile.rows}_{tile.columns}"
+# A segment is so many taps that are added up by themselves; tiles are of places, blocks of
+# channels, which are those of a group; the x of a tile span is used for all blocks before the next
+# tiles come; steps from image to image and so on are in bytes.
+WORDS = """
+    x_at w_at bias_at out_at taps_at x_places_at out_places_at taps segment segments tiles blocks
+    channels groups images tile_span tile_parts block_parts image_parts
+    x_image x_group out_image out_channel
+""".split()
 
 
 def correlate(tile: Tile) -> Writer:
@@ -43,7 +22,7 @@ def correlate(tile: Tile) -> Writer:
     w is packed as [group, block, tap, channel in the block]. The last block begins early enough to
     be full, and computes some channels a second time.
     """
-    write = Writer(name(tile), WORDS)
+    write = Writer("correlate", WORDS)
     rest, tile_part = write.split("%chunk", write["tile_parts"])
     rest, block_part = write.split(rest, write["block_parts"])
     image_part, group = write.split(rest, write["groups"])

@@ -3,32 +3,24 @@
 Each core packs into a slot that is free, and takes its next image to the same one.
 """
 
+from collections.abc import Sequence
+
 from . import correlation, packing
 from .writer import Tile, Writer
 
-WORDS = (
-    "slots_at",  # a word each: 1 while somebody uses it
-    "slots",
-    "scratch_at",
-    "slot_bytes",
-    "image_step",  # bytes, in the source
-    "groups",
-)
+# A slot is a word: 1 while somebody uses it. The step is in bytes, in the source.
+WORDS = "slots_at slots scratch_at slot_bytes image_step groups".split()
 # The words of the two kernels follow, but for addresses that each image has of its own.
 PACK, CORRELATE = packing.PACK_WORDS, correlation.WORDS
 OWN = ("pack_out_at", "correlate_x_at")
 NAMES = (*WORDS, *(f"pack_{name}" for name in PACK), *(f"correlate_{name}" for name in CORRELATE))
 
 
-def name(mover: Tile, tile: Tile) -> str:
-    return f"fused_{packing.pack_name(mover)}_{correlation.name(tile)}"
-
-
 def correlate_images(mover: Tile, tile: Tile) -> Writer:
     """A chunk is an image. The kernels get copies of their words, with its addresses in them."""
     kernels = packing.pack(mover), correlation.correlate(tile)
     names = [word for word in NAMES if word not in OWN]
-    write = Writer(name(mover, tile), names, *kernels)
+    write = Writer("correlate_images", names, *kernels)
     slot = free_slot(write)
     scratch = write.offset(write["scratch_at"], write.product(slot, write["slot_bytes"]))
     move = write.product("%chunk", write["image_step"])
@@ -36,16 +28,16 @@ def correlate_images(mover: Tile, tile: Tile) -> Writer:
     known = {"pack_source_at": source, "pack_out_at": scratch, "correlate_x_at": scratch}
     pack = block_of(write, "pack_", PACK, known)
     correlate = block_of(write, "correlate_", CORRELATE, known)
-    write.line(f"call void @{packing.pack_name(mover)}(ptr {pack}, i64 0)")
+    write.line(f"call void @pack(ptr {pack}, i64 0)")
     first = write.product("%chunk", write["groups"])
     with write.loop(first, write.add(first, write["groups"])) as chunk:
-        write.line(f"call void @{correlation.name(tile)}(ptr {correlate}, i64 {chunk})")
+        write.line(f"call void @correlate(ptr {correlate}, i64 {chunk})")
     place = write.offset(write["slots_at"], write.product(slot, 8))
     write.line(f"store atomic i64 0, ptr {place} release, align 8")
     return write
 
 
-def block_of(write: Writer, prefix: str, names: tuple[str, ...], known: dict[str, str]) -> str:
+def block_of(write: Writer, prefix: str, names: Sequence[str], known: dict[str, str]) -> str:
     """The words of a kernel, in memory of this one."""
     block = write.alloca(f"[{len(names)} x i64]")
     for place, each in enumerate(names):

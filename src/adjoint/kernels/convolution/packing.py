@@ -10,35 +10,19 @@ from .writer import Tile, Writer
 
 AXES = ("depth", "height", "width")
 
+# Columns: for each shift zeros up to, values up to, the first value's place. Steps are in bytes, in
+# the source; its sizes; where the packed plane begins in it; lengths are those of the packed plane.
 PACK_WORDS = (
-    "source_at",
-    "out_at",
-    "columns_at",  # for each shift: zeros up to, values up to, the first value's place
-    "planes",
-    "planes_per_chunk",
-    "channels",
-    "image_step",  # bytes, in the source
-    "channel_step",
-    *(f"{axis}_step" for axis in AXES),
-    *(f"{axis}_size" for axis in AXES),  # of the source
-    "depth_origin",  # where the packed plane begins in the source
-    "height_origin",
-    "depth_stride",
-    "height_stride",
-    "depth_phases",
-    "height_phases",
-    "shifts",
-    *(f"{axis}_length" for axis in AXES),  # of the packed plane
+    *"source_at out_at columns_at planes planes_per_chunk channels image_step channel_step".split(),
+    *(f"{axis}_{what}" for what in ("step", "size") for axis in AXES),
+    *(f"{axis}_{what}" for what in ("origin", "stride", "phases") for axis in AXES[:2]),
+    *("shifts", *(f"{axis}_length" for axis in AXES)),
 )
-
-
-def pack_name(tile: Tile) -> str:
-    return f"pack_{tile.scalar}{tile.lanes}_{tile.columns}"
 
 
 def pack(tile: Tile) -> Writer:
     """Planes as `geometry.Packing` lays them out. The stride of the width is `tile.columns`."""
-    write = Writer(pack_name(tile), PACK_WORDS)
+    write = Writer("pack", PACK_WORDS)
     first, last = write.chunk(write["planes_per_chunk"], write["planes"])
     row_bytes = write.product(write["width_length"], tile.size)
     step = write.product(write["width_step"], tile.columns)
@@ -169,28 +153,17 @@ def gather(write: Writer, tile: Tile, source: str, step: str, row: str, count: s
     write.start(end)
 
 
+# Planes, depths, heights and steps are in bytes.
 UNPACK_WORDS = (
-    "source_at",
-    "out_at",
-    "planes",
-    "planes_per_chunk",
-    "source_plane",  # bytes
-    "source_depth",
-    "source_height",
+    *"source_at out_at planes planes_per_chunk source_plane source_depth source_height".split(),
     *(f"{axis}_count" for axis in AXES),
-    "out_plane",
-    "depth_step",
-    "height_step",
+    *("out_plane", "depth_step", "height_step"),
 )
-
-
-def unpack_name(tile: Tile) -> str:
-    return f"unpack_{tile.scalar}{tile.lanes}_{tile.columns}"
 
 
 def unpack(tile: Tile) -> Writer:
     """Rows that lie close together, to places that are `tile.columns` elements apart."""
-    write = Writer(unpack_name(tile), UNPACK_WORDS)
+    write = Writer("unpack", UNPACK_WORDS)
     first, last = write.chunk(write["planes_per_chunk"], write["planes"])
     with (
         write.loop(first, last) as plane,
@@ -232,24 +205,12 @@ def scatter(write: Writer, tile: Tile, source: str, out: str, count: str) -> Non
     each_run(write, count, tile.lanes if tile.columns == 1 else 8, move)
 
 
-FILTER_WORDS = (
-    "source_at",
-    "out_at",
-    "taps_at",  # bytes to each place in the filter
-    "taps",
-    "blocks",  # of a group
-    "all_blocks",
-    "blocks_per_chunk",
-    "channels",  # in a group
-    "inputs",  # channels that are summed over
-    "group_step",  # bytes
-    "channel_step",
-    "input_step",
-)
-
-
-def filter_name(tile: Tile) -> str:
-    return f"filters_{tile.scalar}_{tile.rows}"
+# Taps: bytes to each place in the filter. Blocks are those of a group; inputs are channels that are
+# summed over; steps are in bytes.
+FILTER_WORDS = """
+    source_at out_at taps_at taps blocks all_blocks blocks_per_chunk channels inputs
+    group_step channel_step input_step
+""".split()
 
 
 def filters(tile: Tile) -> Writer:
@@ -257,7 +218,7 @@ def filters(tile: Tile) -> Writer:
 
     A block has `tile.rows` channels. A chunk is a few blocks, side by side.
     """
-    write = Writer(filter_name(tile), FILTER_WORDS)
+    write = Writer("filters", FILTER_WORDS)
     first, last = write.chunk(write["blocks_per_chunk"], write["all_blocks"])
     final = write.new(f"sub i64 {write['channels']}, {tile.rows}")
     line_bytes = tile.rows * tile.size

@@ -10,37 +10,13 @@ from contextlib import contextmanager
 
 from .writer import Tile, Writer
 
-WORDS = (
-    "x_at",
-    "g_at",
-    "out_at",
-    "taps_at",
-    "x_places_at",
-    "g_places_at",
-    "vectors",  # of an image, whose lanes all count
-    "tail_x_places_at",
-    "tail_g_places_at",
-    "tail_lanes_at",
-    "tails",  # of an image: vectors of which some lanes count
-    "tap_tiles",
-    "blocks",
-    "channels",  # in a group
-    "groups",
-    "images",
-    "round",  # images
-    "span",  # vectors
-    "image_parts",
-    "block_parts",
-    "tap_parts",
-    "x_image",  # bytes from image to image
-    "x_group",
-    "g_image",
-    "g_channel",
-)
-
-
-def name(tile: Tile) -> str:
-    return f"weights_{tile.scalar}{tile.lanes}_{tile.rows}_{tile.columns}"
+# Vectors and tails (of which some lanes count) are those of an image; channels those of a group; a
+# round is so many images, a span so many vectors; steps are in bytes.
+WORDS = """
+    x_at g_at out_at taps_at x_places_at g_places_at vectors
+    tail_x_places_at tail_g_places_at tail_lanes_at tails tap_tiles blocks channels groups images
+    round span image_parts block_parts tap_parts x_image x_group g_image g_channel
+""".split()
 
 
 def add_weights(tile: Tile) -> Writer:
@@ -49,7 +25,7 @@ def add_weights(tile: Tile) -> Writer:
     It adds to out, which is [part of the images, group, block, tile of taps, channel, tap]. The
     last block begins early enough to be full.
     """
-    write = Writer(name(tile), WORDS)
+    write = Writer("add_weights", WORDS)
     rest, tap_part = write.split("%chunk", write["tap_parts"])
     rest, block_part = write.split(rest, write["block_parts"])
     image_part, group = write.split(rest, write["groups"])
@@ -188,24 +164,13 @@ def shuffled(write: Writer, tile: Tile, x: str, y: str, lanes: list[int]) -> str
 
 
 COLLECT_WORDS = (
-    "sums_at",
-    "out_at",
-    "tap_tiles",
-    "blocks",
-    "channels",  # in a group
-    "taps",
-    "image_parts",
-    "part_bytes",
-)
-
-
-def collect_name(tile: Tile) -> str:
-    return f"collect_{tile.scalar}_{tile.rows}_{tile.columns}"
+    "sums_at out_at tap_tiles blocks channels taps image_parts part_bytes"  # channels in a group
+).split()
 
 
 def collect(tile: Tile) -> Writer:
     """The sums of all parts of the images, in order, as [channel, tap]; a chunk is a block."""
-    write = Writer(collect_name(tile), COLLECT_WORDS)
+    write = Writer("collect", COLLECT_WORDS)
     group, block = write.split("%chunk", write["blocks"])
     final = write.new(f"sub i64 {write['channels']}, {tile.rows}")
     begin = write.minimum(write.product(block, tile.rows), final)

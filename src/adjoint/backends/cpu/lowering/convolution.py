@@ -12,7 +12,7 @@ from ...launches import Layout, Target, View
 from ...spaces import Ints
 from ..windows import output_size
 from . import direct_convolution as direct
-from .maps import as_contiguous, copy
+from .maps import as_contiguous, convert_back, held_in
 from .native import FLOATS, NativeLowering
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
@@ -73,52 +73,39 @@ def weight_shape(x: Layout, g: Layout, w_shape: Ints, **geometry: Any) -> Shape:
     return Shape(x.shape[1:], tuple(w_shape), g.shape[2:], **geometry, size=itemsize)
 
 
-class Widened:
-    """The arrays of a convolution as they are computed with: float16 as float32."""
-
-    def __init__(self, to: NativeLowering, shape: Ints, first: View) -> None:
-        self.to, self.dtype = to, held_dtype(first)
-        self.result = to.result(shape, first.dtype)
-
-    def array(self, x: View) -> View:
-        return x if x.dtype == self.dtype else as_contiguous(self.to, x, self.dtype)
-
-    @property
-    def out(self) -> View:
-        if self.result.dtype == self.dtype:
-            return self.result
-        return self.to.temporary(self.result.shape, self.dtype)
-
-    def close(self, out: View) -> None:
-        if out is not self.result:
-            copy(self.to, out, self.result)
-
-
 def conv(
     to: NativeLowering, x: View, w: View, bias: View | None = None, *, groups: int, **geometry: Any
 ) -> None:
     shape = forward_shape(x, w, groups, **geometry)
-    host = checked_machine(to.target, shape, x, w)
-    tiling = tilings.forward(host, shape)
-    arrays = Widened(to, (x.shape[0], *tiling.out_shape), x)
-    out = arrays.out
-    direct.correlate(to, tiling, arrays.array(x), arrays.array(w), bias, out)
-    arrays.close(out)
+    tiling = tilings.forward(checked_machine(to.target, shape, x, w), shape)
+    correlate(to, tiling, x, w, bias)
 
 
 def conv_input(to: NativeLowering, g: View, w: View, *, x_shape: Ints, **geometry: Any) -> None:
     shape = input_shape(g, w, x_shape, **geometry)
-    host = checked_machine(to.target, shape, g, w)
-    arrays = Widened(to, tuple(x_shape), g)
-    out = arrays.out
-    direct.correlate(to, tilings.backward(host, shape), arrays.array(g), arrays.array(w), None, out)
-    arrays.close(out)
+    correlate(to, tilings.backward(checked_machine(to.target, shape, g, w), shape), g, w, None)
+
+
+def correlate(
+    to: NativeLowering, tiling: tilings.Correlation, x: View, w: View, bias: View | None
+) -> None:
+    result, dtype = to.result((x.shape[0], *tiling.out_shape), x.dtype), held_dtype(x)
+    x, w = widened(to, x), widened(to, w)
+    out = held_in(to, dtype, result)
+    direct.correlate(to, tiling, x, w, bias, out)
+    convert_back(to, out, result)
 
 
 def conv_weight(to: NativeLowering, x: View, g: View, *, w_shape: Ints, **geometry: Any) -> None:
     shape = weight_shape(x, g, w_shape, **geometry)
-    host = checked_machine(to.target, shape, x, g)
-    arrays = Widened(to, tuple(w_shape), g)
-    out = arrays.out
-    direct.weight_gradient(to, tilings.weights(host, shape), arrays.array(x), arrays.array(g), out)
-    arrays.close(out)
+    tiling = tilings.weights(checked_machine(to.target, shape, x, g), shape)
+    result, dtype = to.result(tuple(w_shape), g.dtype), held_dtype(g)
+    x, g = widened(to, x), widened(to, g)
+    out = held_in(to, dtype, result)
+    direct.weight_gradient(to, tiling, x, g, out)
+    convert_back(to, out, result)
+
+
+def widened(to: NativeLowering, x: View) -> View:
+    dtype = held_dtype(x)
+    return x if x.dtype == dtype else as_contiguous(to, x, dtype)

@@ -35,16 +35,17 @@ class Launcher:
         arrays: Sequence[np.ndarray],
         numbers: Sequence[Any] = (),
         outputs: Sequence[np.ndarray] | None = None,
+        axis: Ints | None = None,
     ) -> list[np.ndarray]:
-        """The outputs of a kernel without reductions, in new memory or in that of arrays."""
-        layouts: list[Any] = []
+        """The outputs of a kernel, in new memory or in that of arrays. `axis`: see `reduce`."""
+        layouts: list[Any] = [axis]
         for x in arrays:
             layouts += (x.shape, x.strides)
         if outputs is not None:
             for out in outputs:
                 layouts.append(out.strides)
         key = tuple(layouts)
-        launches = self.launches[key] or self.lower(key, arrays, None, outputs)
+        launches = self.launches[key] or self.lower(key, arrays, axis, outputs)
         return run(launches, arrays, numbers, outputs)
 
     def reduce(
@@ -56,15 +57,7 @@ class Launcher:
     ) -> list[np.ndarray]:
         """The outputs of a kernel whose rows run along `axis`, which stays as ones in those that
         have one element for each row; so it does in arrays that have."""
-        layouts: list[Any] = [axis]
-        for x in arrays:
-            layouts += (x.shape, x.strides)
-        if outputs is not None:
-            for out in outputs:
-                layouts.append(out.strides)
-        key = tuple(layouts)
-        launches = self.launches[key] or self.lower(key, arrays, axis, outputs)
-        return run(launches, arrays, numbers, outputs)
+        return self.map(arrays, numbers, outputs, axis)
 
     def lower(
         self,

@@ -158,3 +158,13 @@ def as_contiguous(to: NativeLowering, x: View, dtype: np.dtype | None = None) ->
     out = to.temporary(x.shape, dtype)
     copy(to, x, out)
     return out
+
+
+def held_in(to: NativeLowering, dtype: np.dtype, result: View) -> View:
+    """Where a result is computed in a dtype: `convert_back` follows."""
+    return result if result.dtype == dtype else to.temporary(result.shape, dtype)
+
+
+def convert_back(to: NativeLowering, out: View, result: View) -> None:
+    if out is not result:
+        copy(to, out, result)

@@ -14,7 +14,7 @@ from ....kernels.template import VECTOR
 from ...launches import View
 from ...spaces import Ints
 from ..windows import output_size
-from .maps import as_contiguous, copy
+from .maps import as_contiguous, convert_back, held_in
 from .native import FLOATS, NativeLowering, Words, chunks_of, kernel_of
 
 Pairs = tuple[tuple[int, int], ...]
@@ -82,7 +82,7 @@ def lower_windows(
     high, across = axes
     (name, result), *others = outs.items()
     terms = as_contiguous(to, x, SINGLE if x.dtype == HALF else x.dtype)
-    out = result if terms.dtype == x.dtype else to.temporary(result.shape, terms.dtype)
+    out = held_in(to, terms.dtype, result)
     first, last = inside
     lanes = vectors(first, last, terms.itemsize) if across.kernel <= LONGEST else 0
     wide = Wide(across.kernel, across.stride, across.dilation, lanes)
@@ -94,8 +94,7 @@ def lower_windows(
     words |= dict(first=first if lanes else 0, last=last if lanes else 0)
     kernel = kernel_of(template, FLOATS[terms.dtype], wide)
     to.launch(kernel, chunks_of(step, images), words | {name: out} | dict(others))
-    if out is not result:
-        copy(to, out, result)
+    convert_back(to, out, result)
 
 
 def max_pool(

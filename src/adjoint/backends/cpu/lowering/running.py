@@ -8,7 +8,7 @@ import numpy as np
 from ....kernels import running as templates
 from ....kernels.ops import Unsupported
 from ...launches import View
-from .maps import as_contiguous, copy
+from .maps import as_contiguous, convert_back, held_in
 from .native import BY_DTYPE, NativeLowering, Words, chunks_of, kernel_of
 
 CHUNK = 1 << 14  # elements of a chunk
@@ -26,7 +26,7 @@ def lower_running(
         raise Unsupported(f"what runs along an axis of {dtype}")
     result = to.result(shape, dtype)
     sources = {name: as_contiguous(to, x, held) for name, x in arrays.items()}
-    out = result if held == dtype else to.temporary(shape, held)
+    out = held_in(to, held, result)
     length, inner = shape[axis], math.prod(shape[axis + 1 :])
     outer, width = math.prod(shape[:axis]), min(inner, templates.LANES)
     parts = chunks_of(width, inner)
@@ -38,8 +38,7 @@ def lower_running(
     words |= dict(first=length - 1 if reverse else 0, move=-1 if reverse else 1)
     kernel = kernel_of(template, BY_DTYPE[held], inner == 1)
     to.launch(kernel, chunks_of(group, outer) * parts, words | sources)
-    if out is not result:
-        copy(to, out, result)
+    convert_back(to, out, result)
 
 
 def cumulative_sum(to: NativeLowering, x: View, *, axis: int, reverse: bool) -> None:
