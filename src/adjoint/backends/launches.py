@@ -1,8 +1,8 @@
 """Launches: kernels with everything decided but memory. Lowering makes them, a runner runs them.
 
-`lower(op, layouts, attrs, target)` of a backend knows arrays by their layouts alone, so that what it
-makes serves all arrays that lie in memory in the same way: eager calls keep launches for the next
-ones, and whole lists of launches can be planned before there is any memory.
+`lower(op, layouts, attrs, target)` of a backend knows arrays by their layouts alone, so that what
+it makes serves all arrays that lie in memory in the same way: eager calls keep launches for the
+next ones, and whole lists of launches can be planned before there is any memory.
 
 The launches of an op share *slots*: first its operands, then its results, then scratch memory. A
 launch says which of its words are addresses in which slot.
@@ -23,11 +23,13 @@ ALIGNMENT = 64  # bytes, of scratch memory
 
 
 class Target(NamedTuple):
-    """What launches are for: a device, what its processor can do, and threads of a kernel."""
+    """What launches are for: a device, what its processor can do, threads of a kernel, and on GPUs
+    how many arrays one can have."""
 
     device: str
     features: frozenset[str] = frozenset()
     threads: int = 1
+    arrays: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,7 @@ class View(Layout):
 
     def view(self, shape: Ints, strides: Ints, offset: int = 0) -> "View":
         """Other elements of the same memory, from `offset` after the first of these on."""
-        return type(self)(
-            shape, strides, self.dtype, self.aligned, self.slot, self.offset + offset
-        )
+        return type(self)(shape, strides, self.dtype, self.aligned, self.slot, self.offset + offset)
 
     def swapped(self) -> "View":
         """The transposed matrices."""
@@ -108,11 +108,12 @@ class Number(NamedTuple):
 class Status(NamedTuple):
     """A word that isn't 0 after a run that can't give the result, and what that means.
 
-    The function that is the op's reference then does it, or raises its error.
+    The function that is the op's reference then does it, or raises its error. On GPUs `meaning` is
+    what makes the error, and the word says which of the device's words are those of that error.
     """
 
     position: int
-    meaning: str
+    meaning: Any
 
 
 class Launch(NamedTuple):
@@ -122,7 +123,8 @@ class Launch(NamedTuple):
     their names. `addresses`: position of the word, slot, and how far behind its start. `numbers`:
     positions, and what goes there. `results` and `scratch` are those of all launches of the op.
     `chunks`: of work; on GPUs workgroups. `overwrites`: pairs of results and operands that may have
-    the same memory. `tables`: memory that words point to, kept alive.
+    the same memory. `tables`: memory that words point to, kept alive. On GPUs, `bound`: the slots
+    of the kernel's arrays, and `packed`: the words as they are in memory.
     """
 
     name: str
@@ -136,6 +138,8 @@ class Launch(NamedTuple):
     overwrites: tuple[tuple[int, int], ...] = ()
     status: Status | None = None
     tables: tuple[Any, ...] = ()
+    bound: Ints = ()
+    packed: bytes = b""
 
     def word(self, name: str) -> Any:
         """The word of a name."""
@@ -167,6 +171,10 @@ class Lowering:
         """How far strides take neighbours apart."""
         return dtype.itemsize
 
+    def nbytes(self, shape: Ints, dtype: np.dtype) -> int:
+        """Memory of an array whose elements follow each other."""
+        return product(shape) * dtype.itemsize
+
     def result(self, shape: Ints, dtype: np.dtype, strides: Ints | None = None) -> View:
         """A result, whose axes lie in memory as strides say."""
         assert not self.scratch
@@ -183,7 +191,7 @@ class Lowering:
     def temporary(self, shape: Ints, dtype: np.dtype, zeroed: bool = False) -> View:
         """Scratch memory for an array, whose elements follow each other."""
         slot = self.given + len(self.results) + len(self.scratch)
-        self.scratch.append(Scratch(product(shape) * dtype.itemsize, zeroed=zeroed))
+        self.scratch.append(Scratch(self.nbytes(shape, dtype), zeroed=zeroed))
         return View(shape, contiguous(shape, self.step(dtype)), dtype, True, slot)
 
     def is_contiguous(self, x: Layout) -> bool:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from ..spaces import Ints
 from . import elementwise
 from .arrays import WGSL, Array
+from .joining import axis_words, per_axis
 from .programs import ROUNDS, Program, check_rounds
 from .table import kernel
 from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
@@ -44,10 +45,10 @@ class Axis(NamedTuple):
 
 
 WORDS = """
-    blocks groups tiles count batch channels outs x_offset x_image x_channel
-    w_offset w_group w_out w_channel biased bias_offset bias_step y_image y_channel
+    blocks groups tiles count batch channels outs at_x x_image x_channel
+    at_w w_group w_out w_channel biased at_bias bias_step y_image y_channel
 """
-AXIS_WORDS = " ".join(f" {name}$a" for name in (*Axis._fields, "x", "w", "y"))
+AXIS_WORDS = " ".join((*Axis._fields, "x", "w", "y"))
 PHASE = """
     let phase$a = rest % p.phases$a;
     rest /= p.phases$a;
@@ -119,12 +120,12 @@ def windows_by_weights(type: str, rank: int, spots: int, images: int, wide: int)
     var taps = 1u;
     {repeated(PHASE, a=rank)}
     if (rest > 0u) {{ return; }}
-    let x_base = p.x_offset + part * p.channels * p.x_channel;
-    let w_base = p.w_offset + part * p.w_group + o0 * p.w_out;
+    let x_base = p.at_x + part * p.channels * p.x_channel;
+    let w_base = p.at_w + part * p.w_group + o0 * p.w_out;
     {repeated(SPOT + by_axis(SPOT_AXIS, rank) + SPOT_IMAGE, s=spots)}
     {repeated("let image_at$i = $iu * p.x_image;", i=images)}
 
-    let bias_at = p.bias_offset + (part * p.outs + o0) * p.bias_step;
+    let bias_at = p.at_bias + (part * p.outs + o0) * p.bias_step;
     {loaded("bias", "bias_at", "p.bias_step", wide, number)}
     {repeated(f"let first_sum$v = select({vector}(), bias$v, p.biased == 1u);", v=count)}
     {repeated("var sum$s_$i_$v = first_sum$v;", s=spots, i=images, v=count)}
@@ -159,7 +160,7 @@ def windows_by_weights(type: str, rank: int, spots: int, images: int, wide: int)
         f"windows_by_weights {type} {rank} {spots}x{images}x{wide}",
         {"x": type, "w": type, "bias": type},
         {"out": type},
-        WORDS + repeated(AXIS_WORDS, a=rank),
+        WORDS + per_axis(rank, AXIS_WORDS),
         body,
         declarations=f"const LANES = {LANES}u; const IMAGES = {images}u;" + put(type, wide),
         workgroup=LANES,
@@ -187,16 +188,19 @@ def multiply(
     count = -(-batch // images) * math.prod([axis.out for axis in axes])
     spots, wide = TALL // images if count > LANES else 1, width(outs)
     blocks, tiles = -(-outs // wide), -(-count // (LANES * spots))
-    words = [blocks, groups, tiles, count, batch, channels, outs, x.offset, *x.strides[:2]]
-    words += [w.offset, w.shape[0] // groups * w.strides[0], *w_strides]
-    words += [0, 0, 0] if bias is None else [1, bias.offset, *bias.strides]
-    words += out.strides[:2]
-    for k, axis in enumerate(axes, 2):
-        words += (*axis, x.strides[k], w.strides[k], out.strides[k])
+    words = {"blocks": blocks, "groups": groups, "tiles": tiles, "count": count, "batch": batch}
+    words |= {"channels": channels, "outs": outs, "biased": bias is not None}
+    words |= {"x_image": x.strides[0], "x_channel": x.strides[1]}
+    words |= {"w_group": w.shape[0] // groups * w.strides[0]}
+    words |= {"w_out": w_strides[0], "w_channel": w_strides[1]}
+    words |= {"bias_step": 0 if bias is None else bias.strides[0]}
+    words |= {"y_image": out.strides[0], "y_channel": out.strides[1]}
+    along = (x.strides[2:], w.strides[2:], out.strides[2:])
+    words |= axis_words(AXIS_WORDS, *zip(*axes, strict=True), *along)
     phases = math.prod([axis.phases for axis in axes])
     program = windows_by_weights(WGSL[x.dtype], len(axes), spots, images, wide)
     arrays = [x, w, w if bias is None else bias, out]
-    x.gpu.run(program, arrays, words, blocks * groups * tiles * phases)
+    x.gpu.launch(program, blocks * groups * tiles * phases, *arrays, **words)
 
 
 def multiply_in_runs(

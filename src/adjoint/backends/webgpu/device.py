@@ -9,6 +9,7 @@ import atexit
 import math
 import os
 import signal
+import struct
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,12 +19,13 @@ import numpy as np
 
 from ..._foundation.errors import DeviceError, KernelError
 from ..._foundation.spans import observed
+from ..launches import Launch, Target
 from . import adapters
-from .arrays import SIZES, WGSL, check_dtype
+from .arrays import SIZES, WGSL, check_dtype, number_word
 from .arrays import Array as AnyArray
 from .buffers import Buffer, BufferPool, Memory
 from .programs import Program
-from .status import SIZE, Status
+from .status import SIZE, WORD, Status
 from .times import Times
 
 ALIGNMENT = 256  # bytes, of the words of a launch
@@ -39,9 +41,12 @@ BYTES = ("max-storage-buffer-binding-size", "max-buffer-size")
 STATUS_BYTES = 4 * SIZE
 BINDINGS = "max-storage-buffers-per-shader-stage"
 
+put_integer, put_float = struct.Struct("<i").pack_into, struct.Struct("<f").pack_into
+
 
 class Device:
-    """`counts`: how often what has been done. `status`: what programs found wrong with data."""
+    """`counts`: how often what has been done. `status`: what programs found wrong with data.
+    `target`: what launches for it depend on."""
 
     Array: Any  # the class of its arrays
 
@@ -53,11 +58,14 @@ class Device:
         self.lost: str | None = None
         self.features = [feature for feature in FEATURES if feature in adapter.features]
         self.dtypes = {d: t for d, t in WGSL.items() if t != "f16" or "shader-f16" in self.features}
-        self.most_arrays = min(adapter.limits[BINDINGS], MOST_ARRAYS)
+        traits = {"software"} if adapter.info["adapter_type"] == "CPU" else set()
+        traits |= {"f16"} & set(self.dtypes.values())
+        most_arrays = min(adapter.limits[BINDINGS], MOST_ARRAYS)
+        self.target = Target(name, frozenset(traits), arrays=most_arrays)
         sizes = {limit: adapter.limits[limit] for limit in BYTES}
         self.handle = adapter.request_device_sync(
             required_features=self.features,
-            required_limits={**sizes, BINDINGS: self.most_arrays},
+            required_limits={**sizes, BINDINGS: most_arrays},
             label="adjoint",
         )
         self.queue = self.handle.queue
@@ -222,16 +230,68 @@ class Device:
     # Launches.
 
     def run(
-        self, program: Program, arrays: Sequence[AnyArray], words: Sequence[Any], groups: int
-    ) -> None:
-        """Record a launch of a program: its inputs and outputs in order, words, and workgroups."""
+        self,
+        launches: Sequence[Launch],
+        operands: Sequence[AnyArray],
+        numbers: Any = (),
+        outputs: Sequence[AnyArray] | None = None,
+    ) -> list[AnyArray]:
+        """Run the launches of an op on arrays, with numbers by key; results go into new memory, or
+        into outputs."""
+        first, kind, take = launches[0], self.Array, self.pool.take
+        for x in operands:
+            if type(x) is not kind:
+                raise TypeError("arrays of different devices")
+        results = (
+            [
+                kind(shape, dtype, take(math.prod(shape) * SIZES[dtype]), strides)
+                for shape, dtype, strides, _ in first.results
+            ]
+            if outputs is None
+            else list(outputs)
+        )
+        slots = [*operands, *results]
+        if first.scratch:
+            slots += [kind((), WORD, take(scratch.bytes)) for scratch in first.scratch]
+        with self.lock:
+            for launch in launches:
+                status, place = launch.status, 0
+                if status is not None:
+                    place = self.status.place_of(status.meaning)
+                    slots.append(self.status.array)  # slot STATUS
+                buffers = [slots[k]._memory.buffer for k in launch.bound]  # type: ignore[union-attr]
+                start = self.record(launch.kernel, buffers, launch.packed, launch.chunks)
+                for position, slot, plus in launch.addresses:
+                    if offset := slots[slot].offset:
+                        put_integer(self.words, start + 4 * position, offset + plus)
+                for position, number in launch.numbers:
+                    put = put_float if number.dtype.kind == "f" else put_integer
+                    word = number_word(numbers[number.key], number.dtype)
+                    put(self.words, start + 4 * position, word)
+                if status is not None and place:
+                    put_integer(self.words, start + 4 * status.position, place)
+        return results
+
+    def launch(self, program: Program, groups: int, /, *arrays: AnyArray, **words: Any) -> None:
+        """Launch a program on arrays, in order, with words by name: a step of a function that has
+        no launches to keep, as it looks at data on the way."""
         if not groups:
             return
+        for start, x in zip(program.starts, arrays, strict=True):
+            if type(x) is not self.Array:
+                raise TypeError("arrays of different devices")
+            if start is not None:
+                words[start] = x.offset
+            else:
+                assert not x.offset, f"{program.name} has no word for where an array begins"
+        buffers = [x.memory.buffer for x in arrays]
+        self.record(program, buffers, program.pack(*program.in_order(words)), groups)
+
+    def record(self, program: Program, buffers: list[Buffer], words: bytes, groups: int) -> int:
+        """Record a launch; returns where its words are, until it is submitted."""
+        if not groups:
+            return 0
         with self.lock:
-            for x in arrays:
-                if type(x) is not self.Array:
-                    raise TypeError("arrays of different devices")
-            buffers = [(x._memory or x.memory).buffer for x in arrays]
             pipeline = self.pipelines.get(program) or self.pipeline(program)
             if self.cursor + WINDOW > len(self.words) or self.launches >= LAUNCHES:
                 self.submit()
@@ -242,7 +302,7 @@ class Device:
             for buffer in buffers:
                 buffer.batch = self.batch
             start = self.cursor
-            program.pack(self.words, start, *words)
+            program.put(self.words, start, words)
             self.cursor = start + program.size + -program.size % ALIGNMENT
             step: Any = self.open
             step.set_pipeline(pipeline)
@@ -254,6 +314,7 @@ class Device:
             if self.times is not None:
                 step.end()
                 self.open = None
+        return start
 
     def begin(self, program: Program) -> None:
         """Open a compute pass; where times are taken, one for this launch."""

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..spaces import merged, steps_in
+from ..spaces import Axes, merged, steps_in
 from .arrays import WGSL, Array, Ints, broadcast_shape, contiguous
-from .joining import WORKGROUP, filled, groups_for, per_axis, stored_as, walk
-from .maps import contiguous_copy, copy_into
+from .joining import WORKGROUP, axis_words, filled, groups_for, per_axis, stored_as, walk
+from .launcher import contiguous_copy, copy_into
 from .programs import Program
-from .running import cumulative_sum
-from .table import kernel
+from .table import KERNELS, kernel
 
 INT32, UINT32 = np.dtype("i4"), np.dtype("u4")
 
@@ -143,19 +142,18 @@ def gathered(
     """What lies at x's `steps` from `start`, and as many strides further as index says."""
     out = x.gpu.empty(shape, x.dtype)
     axes = merged(shape, (steps, which))
-    words = [out.size, start, index.offset, length, stride, *axis_words(axes)]
+    words = {"size": out.size, "length": length, "stride": stride, **words_of(axes, "n x i")}
     rank = len(axes.sizes) or 1
     program = gathering(stored_as(x.dtype), WGSL[index.dtype], rank)
-    status = x.gpu.status.for_indices(length > 0)
-    x.gpu.run(program, [x, index, out, status], words, groups_for(out.size))
+    x = x.view(x.shape, x.strides, start)
+    status = x.gpu.status.for_indices()
+    x.gpu.launch(program, groups_for(out.size), x, index, out, status, **words)
     return out
 
 
-def axis_words(axes: Any) -> list[int]:
-    """For each axis its length, and the steps of each array."""
-    if not axes.sizes:
-        return [1] + [0] * len(axes.steps)
-    return [n for axis in zip(axes.sizes, *axes.steps, strict=True) for n in axis]
+def words_of(axes: Axes, names: str) -> dict[str, int]:
+    """For each axis its length, and the steps of each array; there is always one."""
+    return axis_words(names, axes.sizes or [1], *(steps or [0] for steps in axes.steps))
 
 
 @functools.cache
@@ -164,12 +162,12 @@ def gathering(type: str, index: str, rank: int) -> Program:
         "gather",
         {"x": type, "index": index},
         {"out": type, "status": "atomic<u32>"},
-        "size start first length stride " + per_axis(rank, "n x i"),
+        "size at_x at_index length stride " + per_axis(rank, "n x i"),
         f"""
     let at = group * {WORKGROUP}u + lane;
     if (at >= p.size) {{ return; }}
-    var source = p.start;
-    var which = p.first;
+    var source = p.at_x;
+    var which = p.at_index;
     {walk(rank, "source += c * p.x{k}; which += c * p.i{k};")}
     out[at] = x[source + position(index[which], p.length) * p.stride];""",
         declarations=position(index),
@@ -186,8 +184,9 @@ def places(
     for k, (given, length, stride) in enumerate(zip(indices, lengths, strides, strict=True)):
         axes = merged(block, [steps_in(given, block)])
         program = placing(WGSL[given.dtype], len(axes.sizes) or 1)
-        words = [out.size, given.offset, length, stride, k > 0, *axis_words(axes)]
-        out.gpu.run(program, [given, out, status], words, groups_for(out.size))
+        words = {"size": out.size, "length": length, "stride": stride, "more": k > 0}
+        words |= words_of(axes, "n i")
+        out.gpu.launch(program, groups_for(out.size), given, out, status, **words)
     return out
 
 
@@ -197,11 +196,11 @@ def placing(index: str, rank: int) -> Program:
         "places",
         {"index": index},
         {"out": "u32", "status": "atomic<u32>"},
-        "size first length stride more " + per_axis(rank, "n i"),
+        "size at_index length stride more " + per_axis(rank, "n i"),
         f"""
     let at = group * {WORKGROUP}u + lane;
     if (at >= p.size) {{ return; }}
-    var which = p.first;
+    var which = p.at_index;
     {walk(rank, "which += c * p.i{k};")}
     let step = position(index[which], p.length) * p.stride;
     if (p.more != 0u) {{ out[at] += step; }} else {{ out[at] = step; }}""",
@@ -230,12 +229,13 @@ def assign(x: Array, v: Array, *indices: Array, spec: tuple) -> Array:
         ends = zip(at.lengths, at.strides, strict=True)
         count = 1 + sum((n - 1) * stride // unit for n, stride in ends)
         owners = filled(x, (count,), UINT32)
-        x.gpu.run(OWNERS, [keys, owners], [keys.size], groups_for(keys.size))
+        x.gpu.launch(OWNERS, groups_for(keys.size), keys, owners, size=keys.size)
         steps = at.along(at.steps, None), steps_in(v, at.shape)
         axes = merged(at.shape, (*steps, at.along(None, contiguous(at.block))))
-        words = [size, at.start, v.offset, unit, *axis_words(axes)]
+        words = {"size": size, "unit": unit, **words_of(axes, "n out v key")}
         program = assigning(stored_as(x.dtype), len(axes.sizes) or 1)
-        x.gpu.run(program, [v, keys, owners, out], words, groups_for(size))
+        goal = out.view(out.shape, out.strides, at.start)
+        x.gpu.launch(program, groups_for(size), v, keys, owners, goal, **words)
     return out
 
 
@@ -258,12 +258,12 @@ def assigning(type: str, rank: int) -> Program:
         "assign",
         {"v": type, "keys": "u32", "owners": "u32"},
         {"out": type},
-        "size start first unit " + per_axis(rank, "n out v key"),
+        "size at_out at_v unit " + per_axis(rank, "n out v key"),
         f"""
     let at = group * {WORKGROUP}u + lane;
     if (at >= p.size) {{ return; }}
-    var goal = p.start;
-    var source = p.first;
+    var goal = p.at_out;
+    var source = p.at_v;
     var which = 0u;
     {walk(rank, "goal += c * p.out{k}; source += c * p.v{k}; which += c * p.key{k};")}
     let key = keys[which];
@@ -279,13 +279,14 @@ def nonzero(x: Array) -> Array:
     x = contiguous_copy(x)
     flags = x.gpu.empty((x.size,), INT32)
     mask = 0x7FFFFFFF if x.dtype.kind == "f" else -1  # without the sign of a float's 0
-    x.gpu.run(flagging(stored_as(x.dtype)), [x, flags], [x.size, mask], groups_for(x.size))
-    numbers = cumulative_sum(flags, axis=0, reverse=False)
+    flag = flagging(stored_as(x.dtype))
+    x.gpu.launch(flag, groups_for(x.size), x, flags, size=x.size, mask=mask)
+    numbers = KERNELS["cumulative_sum"](flags, axis=0, reverse=False)
     count = int(x.gpu.read(numbers.view((), (), x.size - 1))) if x.size else 0
     out = x.gpu.empty((x.ndim, count), INT32)
     if count:
-        words = [x.size, count, *x.shape]
-        x.gpu.run(listing(x.ndim), [flags, numbers, out], words, groups_for(x.size))
+        words = {"size": x.size, "count": count, **axis_words("n", x.shape)}
+        x.gpu.launch(listing(x.ndim), groups_for(x.size), flags, numbers, out, **words)
     return out
 
 

@@ -1,14 +1,13 @@
 """Arrays joined, and put into larger ones that are one number elsewhere."""
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .arrays import WGSL, Array, Ints
-from .maps import copy_into
+from .launcher import copy_into
 from .programs import Program
 from .table import kernel
 
@@ -44,6 +43,15 @@ def walk(rank: int, step: str) -> str:
 def per_axis(rank: int, names: str) -> str:
     """The words of a program that has some for each axis."""
     return " ".join(f"{name}{k}" for k in range(rank) for name in names.split())
+
+
+def axis_words(names: str, *columns: Sequence[int]) -> dict[str, int]:
+    """What such words are: for each name a number for each axis."""
+    return {
+        f"{name}{k}": number
+        for name, column in zip(names.split(), columns, strict=True)
+        for k, number in enumerate(column)
+    }
 
 
 @kernel
@@ -106,10 +114,11 @@ def put(x: Array, start: int, spans: list[AxisSpan], value: Any) -> Array:
     """x, which begins at `start`, along the axes of a larger array with one value elsewhere."""
     out = x.gpu.empty(tuple([span.length for span in spans]), x.dtype)
     spans = joined(spans)
-    words = [out.size, start, word(value, x.dtype)]
-    for span in spans:
-        words += span
-    x.gpu.run(placing(stored_as(x.dtype), len(spans)), [x, out], words, groups_for(out.size))
+    words = {"size": out.size, "value": word(value, x.dtype)}
+    words |= axis_words("n start step count stride", *zip(*spans, strict=True))
+    program = placing(stored_as(x.dtype), len(spans))
+    x = x.view(x.shape, x.strides, start)
+    x.gpu.launch(program, groups_for(out.size), x, out, **words)
     return out
 
 
@@ -145,12 +154,12 @@ def placing(type: str, rank: int) -> Program:
         "place",
         {"x": type},
         {"out": type},
-        "size begin value " + per_axis(rank, "n start step count stride"),
+        "size at_x value " + per_axis(rank, "n start step count stride"),
         f"""
     let at = group * {WORKGROUP}u + lane;
     if (at >= p.size) {{ return; }}
     var inside = true;
-    var source = p.begin;
+    var source = p.at_x;
     {walk(rank, step)}
     var value = {VALUES[type]};
     if (inside) {{ value = x[source]; }}
@@ -162,8 +171,8 @@ def placing(type: str, rank: int) -> Program:
 def filled(like: Array, shape: Ints, dtype: np.dtype, value: Any = 0) -> Array:
     """A new array in memory, on the device of another, with one number everywhere."""
     out = like.gpu.empty(shape, dtype)
-    words = [math.prod(shape), word(value, dtype)]
-    like.gpu.run(filling(stored_as(dtype)), [out], words, groups_for(out.size))
+    words = {"size": out.size, "value": word(value, dtype)}
+    like.gpu.launch(filling(stored_as(dtype)), groups_for(out.size), out, **words)
     return out
 
 

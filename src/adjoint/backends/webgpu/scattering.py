@@ -11,9 +11,9 @@ import numpy as np
 
 from ..spaces import Axes, merged
 from .arrays import WGSL, Array, Ints, contiguous
-from .indexing import UINT32, axis_words, numbered, places, position, selected
+from .indexing import UINT32, numbered, places, position, selected, words_of
 from .joining import WORKGROUP, filled, groups_for, per_axis, place, walk
-from .maps import contiguous_copy
+from .launcher import contiguous_copy
 from .movement import permute_dims
 from .programs import Program
 from .sorting import in_order
@@ -80,16 +80,18 @@ def add_runs(
     """
     gpu, size, row = out.gpu, keys.size, keys.shape[1]
     inner = x.size // size
+    goal = out.view(out.shape, out.strides, targets.start)
     ordered = True
     while size:
         chunks = -(-size // CHUNK)
         left = 2 * chunks if chunks > 1 else 0
         sums = gpu.empty((left, inner), summed_in(out.dtype))
         sum_keys = gpu.empty((left,), UINT32)
-        words = [size, inner, row, length, chunks, ordered, targets.start, targets.unit]
+        words = {"size": size, "inner": inner, "row": row, "length": length, "chunks": chunks}
+        words |= {"ordered": ordered, "unit": targets.unit, **words_of(targets.axes, "n out")}
         program = adding(x.dtype, out.dtype, len(targets.axes.sizes) or 1)
-        arrays = [x, keys, order, out, sums, sum_keys]
-        gpu.run(program, arrays, words + axis_words(targets.axes), groups_for(chunks * inner))
+        arrays = [x, keys, order, goal, sums, sum_keys]
+        gpu.launch(program, groups_for(chunks * inner), *arrays, **words)
         x, keys, order, size = sums, sum_keys, sum_keys, left
         row, length, ordered = left, 0, False
 
@@ -111,13 +113,13 @@ def adding(x: np.dtype, out: np.dtype, rank: int) -> Program:
         "add runs",
         {"x": WGSL[x], "keys": "u32", "order": "u32"},
         {"out": stored, "sums": type, "sum_keys": "u32"},
-        "size inner row length chunks ordered start unit " + per_axis(rank, "n out"),
+        "size inner row length chunks ordered at_out unit " + per_axis(rank, "n out"),
         f"""
     let number = group * {WORKGROUP}u + lane;
     let chunk = number / p.inner;
     let at = number % p.inner;
     if (chunk >= p.chunks) {{ return; }}
-    var goal = p.start;
+    var goal = p.at_out;
     {walk(rank, "goal += c * p.out{k};")}
     let first = chunk * {CHUNK}u;
     var key = keys[first] + first / p.row * p.length;
@@ -156,9 +158,10 @@ def looked_up(x: Array, index: Array, axis: int, shape: Ints) -> Array:
     """Each element of the result looks at all indices along the axis, in order."""
     x, index = contiguous_copy(x), contiguous_copy(index)
     out = x.gpu.empty(shape, x.dtype)
-    words = [out.size, contiguous(shape)[axis], index.shape[axis], shape[axis]]
-    program = looking_up(x.dtype, WGSL[index.dtype])
-    x.gpu.run(program, [x, index, out, x.gpu.status.for_indices()], words, groups_for(out.size))
+    words = {"size": out.size, "inner": contiguous(shape)[axis]}
+    words |= {"count": index.shape[axis], "length": shape[axis]}
+    program, status = looking_up(x.dtype, WGSL[index.dtype]), x.gpu.status.for_indices()
+    x.gpu.launch(program, groups_for(out.size), x, index, out, status, **words)
     return out
 
 

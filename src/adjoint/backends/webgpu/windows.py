@@ -12,10 +12,11 @@ import numpy as np
 
 from ..spaces import Ints
 from .arrays import WGSL, Array, contiguous
-from .maps import contiguous_copy
+from .joining import axis_words, per_axis
+from .launcher import contiguous_copy
 from .programs import Program, check_rounds
 from .table import KERNELS, kernel
-from .unrolled import LANES, SUMMED, by_axis, repeated
+from .unrolled import LANES, SUMMED, by_axis
 
 Pairs = tuple[tuple[int, int], ...]
 MANY = 4  # times the elements along the axes: where these are done one after the other
@@ -46,7 +47,7 @@ def nested(loop: str, rank: int, body: str) -> str:
     return body
 
 
-WINDOW_WORDS = " in$a size$a kernel$a before$a dilation$a stride$a x$a step$a"
+WINDOW_WORDS = "in size kernel before dilation stride x step"
 WINDOW_AXIS = """
     let start$a = left % p.size$a * p.stride$a - p.before$a;
     left /= p.size$a;
@@ -87,7 +88,7 @@ def largest(type: str, rank: int, placed: bool) -> Program:
     var best_rank = {"i32()" if number == "f32" else "p.lowest"};
     var best_index = i32({beside});
     var none = true;
-    let at_ = p.x_offset + left * p.x_plane;
+    let at_ = p.at_x + left * p.x_plane;
     {nested(WINDOW_LOOP, rank, compared)}
     out[i] = {type}(best);
     indices[i] = best_index;
@@ -96,14 +97,14 @@ def largest(type: str, rank: int, placed: bool) -> Program:
         f"largest {type} {rank} {placed}",
         {"x": type, "known": "i32"} if placed else {"x": type},
         {"out": type, "indices": "i32"},
-        f"count x_offset x_plane lowest:{number}" + repeated(WINDOW_WORDS, a=rank),
+        f"count at_x x_plane lowest:{number} " + per_axis(rank, WINDOW_WORDS),
         body,
         declarations=KEY if number == "f32" else "",
         workgroup=LANES,
     )
 
 
-SPREAD_WORDS = " in$a size$a kernel$a before$a stride$a x$a"
+SPREAD_WORDS = "in size kernel before stride x"
 SPREAD_AXIS = """
     let place$a = left % p.size$a + p.before$a;
     left /= p.size$a;
@@ -123,11 +124,11 @@ def total(name: str, type: str, to: str, rank: int, words: str, axis: str, loop:
     {START}
     {by_axis(axis, rank)}
     var sum = {number}();
-    let at_ = p.x_offset + left * p.x_plane;
+    let at_ = p.at_x + left * p.x_plane;
     {nested(loop, rank, f"sum += {number}(x[at{rank - 1}]);")}
     out[i] = {to}(sum);
     """
-    words = "count x_offset x_plane" + repeated(words, a=rank)
+    words = "count at_x x_plane " + per_axis(rank, words)
     name = f"{name} {type} {to} {rank}"
     return Program(name, {"x": type}, {"out": to}, words, body, workgroup=LANES)
 
@@ -165,16 +166,14 @@ def only(axis: int, values: tuple, other: object) -> tuple:
 
 def window_words(
     x: Array, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints
-) -> tuple[Ints, list[int]]:
+) -> tuple[Ints, dict[str, int]]:
     """The output's shape, and the words of the axes."""
     check_rounds("pooling", 3 * math.prod(kernel))
-    size, words = [], []
-    steps = contiguous(x.shape)
-    sizes = zip(kernel, stride, padding, dilation, strict=True)
-    for axis, (k, s, (before, after), d) in enumerate(sizes, 2):
-        n = x.shape[axis]
-        size.append((n + before + after - d * (k - 1) - 1) // s + 1)
-        words += (n, size[-1], k, before, d, s, x.strides[axis], steps[axis])
+    sizes = zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
+    size = [(n + sum(around) - d * (k - 1) - 1) // s + 1 for n, k, s, around, d in sizes]
+    before = [start for start, _ in padding]
+    columns = x.shape[2:], size, kernel, before, dilation, stride
+    words = axis_words(WINDOW_WORDS, *columns, x.strides[2:], contiguous(x.shape)[2:])
     return (*x.shape[:2], *size), words
 
 
@@ -200,8 +199,8 @@ def pooled(
     out, indices = x.gpu.empty(shape, x.dtype), x.gpu.empty(shape, INT32)
     program = largest(WGSL[x.dtype], len(kernel), places is not None)
     arrays = [x, out, indices] if places is None else [x, places, out, indices]
-    words = [out.size, x.offset, plane, LOWEST[x.dtype.kind], *words]
-    x.gpu.run(program, arrays, words, groups_of(out.size))
+    words |= {"count": out.size, "x_plane": plane, "lowest": LOWEST[x.dtype.kind]}
+    x.gpu.launch(program, groups_of(out.size), *arrays, **words)
     return out, indices
 
 
@@ -230,7 +229,7 @@ def summed(x: Array, dtype: np.dtype, kernel: Ints, stride: Ints, padding: Pairs
     shape, words = window_words(x, kernel, stride, padding, (1,) * len(kernel))
     out = x.gpu.empty(shape, dtype)
     program = sums(WGSL[x.dtype], WGSL[dtype], len(kernel))
-    x.gpu.run(program, [x, out], [out.size, x.offset, plane, *words], groups_of(out.size))
+    x.gpu.launch(program, groups_of(out.size), x, out, count=out.size, x_plane=plane, **words)
     return out
 
 
@@ -258,9 +257,9 @@ def added(
     check_rounds("the gradient of pooling", 3 * math.prod(met))
     x, plane = planes(x)
     out = x.gpu.empty(shape, dtype)
-    words = [out.size, x.offset, plane]
-    for axis, (k, s, (before, _)) in enumerate(zip(kernel, stride, padding, strict=True), 2):
-        words += (x.shape[axis], shape[axis], k, before, s, x.strides[axis])
+    before = [start for start, _ in padding]
+    columns = x.shape[2:], shape[2:], kernel, before, stride, x.strides[2:]
+    words = {"count": out.size, "x_plane": plane, **axis_words(SPREAD_WORDS, *columns)}
     program = spread(WGSL[x.dtype], WGSL[dtype], len(kernel))
-    x.gpu.run(program, [x, out], words, groups_of(out.size))
+    x.gpu.launch(program, groups_of(out.size), x, out, **words)
     return out
