@@ -18,14 +18,17 @@ import functools
 import math
 from typing import NamedTuple
 
+from ..launches import View
 from ..spaces import Ints
-from . import elementwise
-from .arrays import WGSL, Array
-from .joining import axis_words, per_axis
+from .arrays import WGSL
+from .elementwise import described
+from .fills import axis_words, per_axis
+from .lowering import ProgramLowering, lowering
+from .maps import lower_map
 from .programs import ROUNDS, Program, check_rounds
-from .table import kernel
 from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
 
+Bias = View | None
 RUN = 16  # channels that are read before the next element of the kernel
 
 
@@ -168,10 +171,11 @@ def windows_by_weights(type: str, rank: int, spots: int, images: int, wide: int)
 
 
 def multiply(
-    x: Array,
-    w: Array,
-    bias: Array | None,
-    out: Array,
+    to: ProgramLowering,
+    x: View,
+    w: View,
+    bias: Bias,
+    out: View,
     groups: int,
     w_strides: Ints,
     axes: list[Axis],
@@ -182,7 +186,7 @@ def multiply(
     rounds = taps * (channels + 3)  # of the loop over channels, and of those around it
     if rounds > ROUNDS and groups == 1 and channels > 1:
         run = max(1, ROUNDS // taps - 3)
-        return multiply_in_runs(x, w, bias, out, w_strides, axes, run)
+        return multiply_in_runs(to, x, w, bias, out, w_strides, axes, run)
     check_rounds("a convolution", rounds)
     images = min(TALL, 1 << (batch - 1).bit_length())
     count = -(-batch // images) * math.prod([axis.out for axis in axes])
@@ -200,49 +204,68 @@ def multiply(
     phases = math.prod([axis.phases for axis in axes])
     program = windows_by_weights(WGSL[x.dtype], len(axes), spots, images, wide)
     arrays = [x, w, w if bias is None else bias, out]
-    x.gpu.launch(program, blocks * groups * tiles * phases, *arrays, **words)
+    to.launch(program, blocks * groups * tiles * phases, *arrays, **words)
 
 
 def multiply_in_runs(
-    x: Array, w: Array, bias: Array | None, out: Array, w_strides: Ints, axes: list[Axis], run: int
+    to: ProgramLowering,
+    x: View,
+    w: View,
+    bias: Bias,
+    out: View,
+    w_strides: Ints,
+    axes: list[Axis],
+    run: int,
 ) -> None:
     """The same for so many channels that the sums over them are made of several."""
     channels, (rows, columns) = x.shape[1], w.shape[:2]
     along = int(w_strides[1] == w.strides[1] if rows == columns else columns == channels)
-    add = elementwise.launcher("add", (out.dtype, out.dtype), (), None)
+    add = described("add", (out.dtype, out.dtype), (), None)
+    more = to.temporary(out.shape, out.dtype)
     for first in range(0, channels, run):
         size = min(run, channels - first)
-        part = x.view((x.shape[0], size, *x.shape[2:]), x.strides, x.offset + first * x.strides[1])
+        part = x.view((x.shape[0], size, *x.shape[2:]), x.strides, first * x.strides[1])
         shape = tuple(size if k == along else n for k, n in enumerate(w.shape))
-        own = w.view(shape, w.strides, w.offset + first * w.strides[along])
-        target = out if not first else out.gpu.empty(out.shape, out.dtype)
-        multiply(part, own, bias if not first else None, target, 1, w_strides, axes)
-        if first:
-            add.map([out, target], (), [out])
+        own = w.view(shape, w.strides, first * w.strides[along])
+        if not first:
+            multiply(to, part, own, bias, out, 1, w_strides, axes)
+        else:
+            multiply(to, part, own, None, more, 1, w_strides, axes)
+            lower_map(to, add, [out, more], [out])
 
 
-@kernel
-def conv(x, w, bias=None, *, stride, padding, dilation, groups):
+@lowering
+def conv(
+    to: ProgramLowering,
+    x: View,
+    w: View,
+    bias: Bias = None,
+    *,
+    stride,
+    padding,
+    dilation,
+    groups,
+) -> None:
     sizes = zip(x.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
     axes = []
     for n, k, s, (before, after), d in sizes:
         size = (n + before + after - d * (k - 1) - 1) // s + 1
         axes.append(Axis(1, n, size, size, k, -before, -d, 1, d, s))
-    out = x.gpu.empty((x.shape[0], w.shape[0], *[axis.size for axis in axes]), x.dtype)
+    out = to.result((x.shape[0], w.shape[0], *[axis.size for axis in axes]), x.dtype)
     if out.size:
-        multiply(x, w, bias, out, groups, w.strides[:2], axes)
-    return out
+        multiply(to, x, w, bias, out, groups, w.strides[:2], axes)
 
 
-@kernel
-def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
+@lowering
+def conv_input(
+    to: ProgramLowering, g: View, w: View, *, x_shape, stride, padding, dilation, groups
+) -> None:
     """Gradient of conv with respect to its input, given the gradient g of its output."""
-    out = g.gpu.empty(x_shape, g.dtype)
+    out = to.result(x_shape, g.dtype)
     sizes = zip(x_shape[2:], g.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
     axes = []
     for n, read, k, s, (before, _), d in sizes:
         common = math.gcd(s, d)
         axes.append(Axis(s, read, -(-n // s), n, k, before, d, s // common, -d // common, 1))
     if out.size:
-        multiply(g, w, None, out, groups, w.strides[1::-1], axes)
-    return out
+        multiply(to, g, w, None, out, groups, w.strides[1::-1], axes)

@@ -166,6 +166,8 @@ class Device:
         """A new array; what is in it is left over from others."""
         return self.Array(shape, dtype, self.pool.take(math.prod(shape) * SIZES[dtype]))
 
+    temporary = empty  # for functions that a lowering, or a device, is given
+
     def upload(self, array: np.ndarray) -> Memory:
         """Copy the elements of an array to new memory, one after the other."""
         self.check()

@@ -19,7 +19,8 @@ import numpy as np
 from ...kernels.ops import Unsupported
 from ..launches import Cache, Launch, Layout, Lowering, Number, Status, Target, View, product
 from ..spaces import Ints
-from .arrays import SIZES, Array, in_memory
+from .arrays import SIZES, WGSL, Array, in_memory
+from .fills import fill
 from .programs import Program
 from .status import REPORT, STATUS, WORD
 from .table import KERNELS
@@ -40,14 +41,32 @@ class ProgramLowering(Lowering):
 
     def __init__(self, layouts: Sequence[Layout | None], target: Target) -> None:
         super().__init__(layouts, target)
-        given = enumerate(x for x in layouts if x is not None)
-        self.within = {k: self.given + x.result for k, x in given if isinstance(x, Shared)}
+        given = [x for x in layouts if x is not None]
+        for x in given:
+            self.check(x.dtype)
+        shared = [(k, x.result) for k, x in enumerate(given) if isinstance(x, Shared)]
+        self.within = {k: self.given + result for k, result in shared}
 
     def step(self, dtype: np.dtype) -> int:
         return 1
 
     def nbytes(self, shape: Ints, dtype: np.dtype) -> int:
         return product(shape) * SIZES[dtype]
+
+    def check(self, dtype: np.dtype) -> None:
+        if dtype not in SIZES or (WGSL[dtype] == "f16" and "f16" not in self.target.features):
+            raise Unsupported(f"{self.target.device} has no {dtype.name}")
+
+    def result(self, shape: Ints, dtype: np.dtype, strides: Ints | None = None) -> View:
+        self.check(dtype)
+        return super().result(shape, dtype, strides)
+
+    def temporary(self, shape: Ints, dtype: np.dtype, zeroed: bool = False) -> View:
+        """Scratch memory for an array, whose elements follow each other; `zeroed` by a launch."""
+        out = super().temporary(shape, dtype)
+        if zeroed:
+            fill(self, out)
+        return out
 
     def memory_of(self, x: View) -> int:
         """The slot whose memory is bound for a view."""

@@ -106,7 +106,7 @@ def program_of(kernel: Kernel, loops: Loops, width: int) -> tuple[Program, dict[
     return program, text.constants
 
 
-def laid_out(shape: Ints, order: list[int]) -> Ints:
+def laid_out(shape: Ints, order: Sequence[int]) -> Ints:
     """The strides of an array without gaps whose axes lie in some order."""
     strides, step = [0] * len(shape), 1
     for k in reversed(order):

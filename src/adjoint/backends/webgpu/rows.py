@@ -29,7 +29,7 @@ from ..launches import View
 from ..spaces import Ints, merged, steps_in
 from .arrays import broadcast_shape, contiguous
 from .lowering import ProgramLowering
-from .maps import WIDTH, array_names, as_contiguous, axis_words, launch_kernel, lower_map
+from .maps import WIDTH, array_names, as_contiguous, axis_words, laid_out, launch_kernel, lower_map
 from .programs import ROUNDS, Program
 
 WIDE = 256  # invocations of a workgroup that takes a long row
@@ -62,7 +62,7 @@ def lower_rows(
         order = rows_last(len(shape), axis) if is_long else tuple(range(len(shape)))
         shapes = [shape if out.varies else without(shape, axis) for out in kernel.outputs]
         outputs = [
-            to.result(own, out.type.dtype, strides_in_order(own, order))
+            to.result(own, out.type.dtype, laid_out(own, order))
             for own, out in zip(shapes, kernel.outputs, strict=True)
         ]
     if is_long:
@@ -80,12 +80,6 @@ def without(shape: Ints, axis: Ints) -> Ints:
 def rows_last(rank: int, axis: Ints) -> Ints:
     """All axes in their order, but those of rows behind the others."""
     return (*(k for k in range(rank) if k not in axis), *axis)
-
-
-def strides_in_order(shape: Ints, order: Ints) -> Ints:
-    """The strides of an array without gaps whose axes lie in some order."""
-    strides = dict(zip(order, contiguous(tuple([shape[k] for k in order])), strict=True))
-    return tuple([strides[k] for k in range(len(shape))])
 
 
 def lower_whole_rows(
@@ -194,7 +188,7 @@ class Stages:
         kept = len(shape) - len(axis)
         unfolded = [x and unfold(x, turned, kept) for x in known]
         for stage, out in zip(self.outputs, outputs, strict=True):
-            goal = in_order(out, order)
+            goal = permuted(out, order)
             lower_map(to, stage.kernel, [*stage.of(unfolded), goal], [goal], numbers)
 
     def reduced(
@@ -241,14 +235,14 @@ def as_elements(value: Value) -> Value:
     return substituted([value], {v: element(v.detail, v.type) for v in sources})[0]
 
 
-def in_order(x: View, order: Ints) -> View:
+def permuted(x: View, order: Ints) -> View:
     """A view whose axes are in another order."""
     return x.view(tuple([x.shape[k] for k in order]), tuple([x.strides[k] for k in order]))
 
 
 def flattened(to: ProgramLowering, x: View, shape: Ints, order: Ints, rows: int) -> View:
     """A view, which broadcasts to a shape, as rows: those of other axes stay, one by one."""
-    solid = as_contiguous(to, in_order(x.view(shape, steps_in(x, shape)), order))
+    solid = as_contiguous(to, permuted(x.view(shape, steps_in(x, shape)), order))
     width = solid.size // rows
     return solid.view((rows, width), (width, 1))
 

@@ -6,11 +6,12 @@ Where few of a row are wanted, each tile hands on its first ones only.
 """
 
 import functools
+from typing import Any
 
 from ..spaces import merged
 from .arrays import Array, contiguous
-from .indexing import INT32, UINT32, taken, words_of
-from .joining import WORKGROUP, groups_for, per_axis, stored_as, walk
+from .fills import WORKGROUP, groups_for, per_axis, stored_as, walk
+from .indexing import INT32, UINT32, words_of
 from .launcher import contiguous_copy
 from .programs import Program
 from .table import KERNELS, kernel
@@ -49,7 +50,7 @@ def topk(x: Array, *, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     strides = [s * step for s in strides]
     strides.insert(axis, 1)
     indices = order.view((*rest[:axis], k, *rest[axis:]), tuple(strides))
-    return taken(x, indices, axis, 0), indices
+    return KERNELS["take_along_axis"](x, indices, axis=axis), indices
 
 
 def ranks(x: Array, axis: int, largest: bool) -> Array:
@@ -89,38 +90,39 @@ def first_of(keys: Array, count: int) -> Array:
     if not rows * count:
         return keys.gpu.empty((rows, count), INT32)
     if count > FEW and length > TILE:
-        order = in_order(keys)[1]
+        order = in_order(keys.gpu, keys)[1]
         return contiguous_copy(order.view((rows, count), order.strides))
     order = None
     while keys.shape[1] > TILE:
-        keys, order = sorted_tiles(keys, order, count)
-    return sorted_tiles(keys, order, count)[1]
+        keys, order = sorted_tiles(keys.gpu, keys, order, count)
+    return sorted_tiles(keys.gpu, keys, order, count)[1]
 
 
-def in_order(keys: Array) -> tuple[Array, Array]:
-    """Rows of keys in order, and the positions that these had."""
-    gpu, length, run = keys.gpu, keys.shape[1], TILE
-    keys, order = sorted_tiles(keys, None, TILE)
+def in_order(to: Any, keys: Any) -> tuple[Any, Any]:
+    """Rows of keys in order, and the positions that these had: views of what is lowered, or arrays
+    of a device."""
+    length, run = keys.shape[1], TILE
+    keys, order = sorted_tiles(to, keys, None, TILE)
     while run < length:
-        targets = gpu.empty(keys.shape, UINT32), gpu.empty(keys.shape, INT32)
+        targets = to.temporary(keys.shape, UINT32), to.temporary(keys.shape, INT32)
         words = {"size": keys.size, "length": length, "run": run}
-        gpu.launch(MERGE, groups_for(keys.size), keys, order, *targets, **words)
+        to.launch(MERGE, groups_for(keys.size), keys, order, *targets, **words)
         keys, order = targets
         run *= 2
     return keys, order
 
 
-def sorted_tiles(keys: Array, order: Array | None, keep: int) -> tuple[Array, Array]:
+def sorted_tiles(to: Any, keys: Any, order: Any, keep: int) -> tuple[Any, Any]:
     """Each tile of a row in order, of which the first ones are kept, and their positions."""
     rows, length = keys.shape
     parts = -(-length // TILE)
     span = TILE if parts > 1 else 1 << (length - 1).bit_length()
     kept = min(parts * keep, length) if keep == TILE else parts * keep
-    out = keys.gpu.empty((rows, kept), UINT32), keys.gpu.empty((rows, kept), INT32)
+    out = to.temporary((rows, kept), UINT32), to.temporary((rows, kept), INT32)
     words = {"rows": rows, "length": length, "span": span, "parts": parts, "keep": keep}
     words |= {"kept": kept, "ordered": order is not None}
     groups = -(-rows * parts * span // TILE)
-    keys.gpu.launch(TILES, groups, keys, keys if order is None else order, *out, **words)
+    to.launch(TILES, groups, keys, keys if order is None else order, *out, **words)
     return out
 
 
@@ -288,7 +290,7 @@ def unique(x: Array) -> tuple[Array, Array, Array]:
     inverse = gpu.empty((size,), INT32)
     if not size:
         return gpu.empty((0,), INT32), inverse, gpu.empty((0,), INT32)
-    keys, order = in_order(ranks(x, 0, False))
+    keys, order = in_order(gpu, ranks(x, 0, False))
     flags = gpu.empty((size,), INT32)
     gpu.launch(FIRSTS, groups_for(size), keys, flags, size=size, floats=x.dtype.kind == "f")
     numbers = KERNELS["cumulative_sum"](flags, axis=0, reverse=False)

@@ -10,11 +10,12 @@ import math
 
 import numpy as np
 
+from ..launches import View
 from ..spaces import Ints
 from .arrays import WGSL
-from .joining import axis_words, per_axis
+from .fills import axis_words, per_axis
+from .lowering import ProgramLowering, lowering
 from .programs import ROUNDS, Program
-from .table import kernel
 from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
 
 WORKGROUPS = 128  # up to which the sums are split
@@ -178,13 +179,20 @@ def split(batch: int, positions: int, tiles: int) -> Ints:
     return parts, -(-lines // parts), lines, -(-batch // max(pieces, 1))
 
 
-@kernel
-def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
+@lowering
+def conv_weight(
+    to: ProgramLowering, x: View, g: View, *, w_shape, stride, padding, dilation, groups
+) -> None:
     """Gradient of conv with respect to its weight, given the gradient g of its output."""
-    out = g.gpu.empty(w_shape, g.dtype)
+    out = to.result(w_shape, g.dtype)
     if not out.size:
-        return out
-    batch, outs, channels, taps = len(x), w_shape[0] // groups, w_shape[1], math.prod(w_shape[2:])
+        return
+    batch, outs, channels, taps = (
+        x.shape[0],
+        w_shape[0] // groups,
+        w_shape[1],
+        math.prod(w_shape[2:]),
+    )
     columns, wide = 1 if channels >= TALL else TALL, width(outs)
     blocks = taps * -(-channels // TALL) if columns == 1 else -(-taps * channels // TALL)
     rows = -(-outs // wide)
@@ -198,13 +206,12 @@ def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
     sizes = x.shape[2:], g.shape[2:], w_shape[2:], before, dilation, stride
     words |= axis_words(AXIS_WORDS, *sizes, x.strides[2:], g.strides[2:])
     type = WGSL[g.dtype]
-    to = type if parts == 1 else SUMMED[type]
-    sums = out
-    if parts > 1:
-        sums = g.gpu.empty((parts, *w_shape), np.dtype("f4") if type == "f16" else g.dtype)
-    program = images_by_gradients(type, to, len(stride), columns, wide)
-    g.gpu.launch(program, tiles * parts, x, g, sums, **words)
-    if parts > 1:
-        groups = -(-out.size // LANES)
-        g.gpu.launch(total(to, type), groups, sums, out, count=out.size, parts=parts)
-    return out
+    if parts == 1:
+        program = images_by_gradients(type, type, len(stride), columns, wide)
+        to.launch(program, tiles, x, g, out, **words)
+        return
+    sums = to.temporary((parts, *w_shape), np.dtype("f4") if type == "f16" else g.dtype)
+    program = images_by_gradients(type, SUMMED[type], len(stride), columns, wide)
+    to.launch(program, tiles * parts, x, g, sums, **words)
+    adding = total(SUMMED[type], type)
+    to.launch(adding, -(-out.size // LANES), sums, out, count=out.size, parts=parts)

@@ -10,12 +10,13 @@ import math
 
 import numpy as np
 
+from ..launches import View
 from ..spaces import Ints
-from .arrays import WGSL, Array, contiguous
-from .joining import axis_words, per_axis
-from .launcher import contiguous_copy
+from .arrays import WGSL, contiguous
+from .fills import axis_words, per_axis
+from .lowering import LOWERINGS, ProgramLowering, lowering
+from .maps import as_contiguous
 from .programs import Program, check_rounds
-from .table import KERNELS, kernel
 from .unrolled import LANES, SUMMED, by_axis
 
 Pairs = tuple[tuple[int, int], ...]
@@ -143,11 +144,11 @@ def spread(type: str, to: str, rank: int) -> Program:
     return total("spread", type, to, rank, SPREAD_WORDS, SPREAD_AXIS, SPREAD_LOOP)
 
 
-def planes(x: Array) -> tuple[Array, int]:
-    """An array whose images and channels are one axis, and the stride of that."""
+def planes(to: ProgramLowering, x: View) -> tuple[View, int]:
+    """A view whose images and channels are one axis, and the stride of that."""
     images, channels = x.shape[:2]
     if channels > 1 < images and x.strides[0] != channels * x.strides[1]:
-        x = contiguous_copy(x)
+        x = as_contiguous(to, x)
     return x, x.strides[1] if channels > 1 else x.strides[0]
 
 
@@ -164,58 +165,78 @@ def only(axis: int, values: tuple, other: object) -> tuple:
     return tuple(value if k == axis else other for k, value in enumerate(values))
 
 
-def window_words(
-    x: Array, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints
-) -> tuple[Ints, dict[str, int]]:
-    """The output's shape, and the words of the axes."""
-    check_rounds("pooling", 3 * math.prod(kernel))
-    sizes = zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
+def pooled_shape(x: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints) -> Ints:
+    sizes = zip(x[2:], kernel, stride, padding, dilation, strict=True)
     size = [(n + sum(around) - d * (k - 1) - 1) // s + 1 for n, k, s, around, d in sizes]
+    return (*x[:2], *size)
+
+
+def window_words(
+    x: View, out: View, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints
+) -> dict[str, int]:
+    check_rounds("pooling", 3 * math.prod(kernel))
     before = [start for start, _ in padding]
-    columns = x.shape[2:], size, kernel, before, dilation, stride
-    words = axis_words(WINDOW_WORDS, *columns, x.strides[2:], contiguous(x.shape)[2:])
-    return (*x.shape[:2], *size), words
+    columns = x.shape[2:], out.shape[2:], kernel, before, dilation, stride
+    return axis_words(WINDOW_WORDS, *columns, x.strides[2:], contiguous(x.shape)[2:])
 
 
-@kernel
-def max_pool(x, *, kernel, stride, padding, dilation):
+@lowering
+def max_pool(to: ProgramLowering, x: View, *, kernel, stride, padding, dilation) -> None:
     """The largest element of each window, and its flat index in the image (the first of equals)."""
+    shape = pooled_shape(x.shape, kernel, stride, padding, dilation)
+    results = to.result(shape, x.dtype), to.result(shape, INT32)
     if not are_many(kernel):
-        return pooled(x, None, kernel, stride, padding, dilation)
+        pool(to, x, None, results, kernel, stride, padding, dilation)
+        return
     places = None
     for axis in reversed(range(len(kernel))):
         around = only(axis, padding, (0, 0))
         geometry = only(axis, kernel, 1), only(axis, stride, 1), around, only(axis, dilation, 1)
-        x, places = pooled(x, places, *geometry)
-    return x, places
+        out = results
+        if axis:
+            own = pooled_shape(x.shape, *geometry)
+            out = to.temporary(own, x.dtype), to.temporary(own, INT32)
+        pool(to, x, places, out, *geometry)
+        x, places = out
 
 
-def pooled(
-    x: Array, places: Array | None, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints
-) -> tuple[Array, Array]:
+def pool(
+    to: ProgramLowering,
+    x: View,
+    places: View | None,
+    results: tuple[View, View],
+    kernel: Ints,
+    stride: Ints,
+    padding: Pairs,
+    dilation: Ints,
+) -> None:
     """The same by one launch; `places` are the indices of the elements, if x isn't the image."""
-    x, plane = planes(x)
-    shape, words = window_words(x, kernel, stride, padding, dilation)
-    out, indices = x.gpu.empty(shape, x.dtype), x.gpu.empty(shape, INT32)
+    x, plane = planes(to, x)
+    words = window_words(x, results[0], kernel, stride, padding, dilation)
     program = largest(WGSL[x.dtype], len(kernel), places is not None)
-    arrays = [x, out, indices] if places is None else [x, places, out, indices]
-    words |= {"count": out.size, "x_plane": plane, "lowest": LOWEST[x.dtype.kind]}
-    x.gpu.launch(program, groups_of(out.size), *arrays, **words)
-    return out, indices
+    arrays = [x] if places is None else [x, places]
+    count = results[0].size
+    words |= {"count": count, "x_plane": plane, "lowest": LOWEST[x.dtype.kind]}
+    to.launch(program, groups_of(count), *arrays, *results, **words)
 
 
-@kernel
-def window_sum(x, *, kernel, stride, padding):
+@lowering
+def window_sum(to: ProgramLowering, x: View, *, kernel, stride, padding) -> None:
     if kernel == x.shape[2:] and not any(map(any, padding)):
-        return KERNELS["sum"](x, axis=tuple(range(2, x.ndim)), keepdims=True)
+        LOWERINGS["sum"](to, x, axis=tuple(range(2, x.ndim)), keepdims=True)
+        return
+    ones = (1,) * len(kernel)
+    result = to.result(pooled_shape(x.shape, kernel, stride, padding, ones), x.dtype)
     if not are_many(kernel):
-        return summed(x, x.dtype, kernel, stride, padding)
-    dtype = x.dtype
+        add_windows(to, x, result, kernel, stride, padding)
+        return
     for axis in reversed(range(len(kernel))):
-        around = only(axis, padding, (0, 0))
-        to = widened(dtype) if axis else dtype
-        x = summed(x, to, only(axis, kernel, 1), only(axis, stride, 1), around)
-    return x
+        geometry = only(axis, kernel, 1), only(axis, stride, 1), only(axis, padding, (0, 0))
+        out = result
+        if axis:
+            out = to.temporary(pooled_shape(x.shape, *geometry, ones), widened(result.dtype))
+        add_windows(to, x, out, *geometry)
+        x = out
 
 
 def widened(dtype: np.dtype) -> np.dtype:
@@ -223,43 +244,44 @@ def widened(dtype: np.dtype) -> np.dtype:
     return FLOAT32 if dtype.kind == "f" else dtype
 
 
-def summed(x: Array, dtype: np.dtype, kernel: Ints, stride: Ints, padding: Pairs) -> Array:
+def add_windows(
+    to: ProgramLowering, x: View, out: View, kernel: Ints, stride: Ints, padding: Pairs
+) -> None:
     """The same by one launch."""
-    x, plane = planes(x)
-    shape, words = window_words(x, kernel, stride, padding, (1,) * len(kernel))
-    out = x.gpu.empty(shape, dtype)
-    program = sums(WGSL[x.dtype], WGSL[dtype], len(kernel))
-    x.gpu.launch(program, groups_of(out.size), x, out, count=out.size, x_plane=plane, **words)
-    return out
+    x, plane = planes(to, x)
+    words = window_words(x, out, kernel, stride, padding, (1,) * len(kernel))
+    program = sums(WGSL[x.dtype], WGSL[out.dtype], len(kernel))
+    to.launch(program, groups_of(out.size), x, out, count=out.size, x_plane=plane, **words)
 
 
-@kernel
-def window_spread(x, *, shape, kernel, stride, padding):
+@lowering
+def window_spread(to: ProgramLowering, x: View, *, shape, kernel, stride, padding) -> None:
     """Gradient of window_sum, given the gradient x of its output."""
+    result = to.result(shape, x.dtype)
     sizes = zip(x.shape[2:], kernel, stride, strict=True)
     met = tuple(min(n, -(-k // s)) for n, k, s in sizes)
     if not are_many(met):
-        return added(x, x.dtype, shape, kernel, stride, padding)
-    dtype = x.dtype
+        add_covering(to, x, result, kernel, stride, padding)
+        return
     for axis in reversed(range(len(kernel))):
-        part = (*x.shape[: axis + 2], *shape[axis + 2 :])
+        out = result
+        if axis:
+            part = (*x.shape[: axis + 2], *shape[axis + 2 :])
+            out = to.temporary(part, widened(result.dtype))
         around = only(axis, padding, (0, 0))
-        to = widened(dtype) if axis else dtype
-        x = added(x, to, part, only(axis, kernel, 1), only(axis, stride, 1), around)
-    return x
+        add_covering(to, x, out, only(axis, kernel, 1), only(axis, stride, 1), around)
+        x = out
 
 
-def added(
-    x: Array, dtype: np.dtype, shape: Ints, kernel: Ints, stride: Ints, padding: Pairs
-) -> Array:
+def add_covering(
+    to: ProgramLowering, x: View, out: View, kernel: Ints, stride: Ints, padding: Pairs
+) -> None:
     """The same by one launch."""
     met = [-(-k // s) for k, s in zip(kernel, stride, strict=True)]
     check_rounds("the gradient of pooling", 3 * math.prod(met))
-    x, plane = planes(x)
-    out = x.gpu.empty(shape, dtype)
+    x, plane = planes(to, x)
     before = [start for start, _ in padding]
-    columns = x.shape[2:], shape[2:], kernel, before, stride, x.strides[2:]
+    columns = x.shape[2:], out.shape[2:], kernel, before, stride, x.strides[2:]
     words = {"count": out.size, "x_plane": plane, **axis_words(SPREAD_WORDS, *columns)}
-    program = spread(WGSL[x.dtype], WGSL[dtype], len(kernel))
-    x.gpu.launch(program, groups_of(out.size), x, out, **words)
-    return out
+    program = spread(WGSL[x.dtype], WGSL[out.dtype], len(kernel))
+    to.launch(program, groups_of(out.size), x, out, **words)
