@@ -28,7 +28,6 @@ from .maps import lower_map
 from .programs import ROUNDS, Program, check_rounds
 from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
 
-Bias = View | None
 RUN = 16  # channels that are read before the next element of the kernel
 
 
@@ -170,35 +169,41 @@ def windows_by_weights(type: str, rank: int, spots: int, images: int, wide: int)
     )
 
 
-def multiply(
-    to: ProgramLowering,
-    x: View,
-    w: View,
-    bias: Bias,
-    out: View,
-    groups: int,
-    w_strides: Ints,
-    axes: list[Axis],
-) -> None:
-    """Launch windows by weights; `w_strides`: along the output's, and the input's channels."""
+class Product(NamedTuple):
+    """Windows by weights; `w_strides`: along the output's, and the input's channels."""
+
+    x: View
+    w: View
+    bias: View | None
+    out: View
+    groups: int
+    w_strides: Ints
+    axes: list[Axis]
+
+
+def multiply(to: ProgramLowering, product: Product) -> None:
+    x, w, bias, out, groups, w_strides, axes = product
     batch, outs, channels = x.shape[0], out.shape[1] // groups, x.shape[1] // groups
     taps = math.prod([axis.kernel for axis in axes])
     rounds = taps * (channels + 3)  # of the loop over channels, and of those around it
     if rounds > ROUNDS and groups == 1 and channels > 1:
-        run = max(1, ROUNDS // taps - 3)
-        return multiply_in_runs(to, x, w, bias, out, w_strides, axes, run)
+        multiply_in_runs(to, product, max(1, ROUNDS // taps - 3))
+        return
     check_rounds("a convolution", rounds)
     images = min(TALL, 1 << (batch - 1).bit_length())
     count = -(-batch // images) * math.prod([axis.out for axis in axes])
     spots, wide = TALL // images if count > LANES else 1, width(outs)
     blocks, tiles = -(-outs // wide), -(-count // (LANES * spots))
     words = {"blocks": blocks, "groups": groups, "tiles": tiles, "count": count, "batch": batch}
-    words |= {"channels": channels, "outs": outs, "biased": bias is not None}
-    words |= {"x_image": x.strides[0], "x_channel": x.strides[1]}
-    words |= {"w_group": w.shape[0] // groups * w.strides[0]}
-    words |= {"w_out": w_strides[0], "w_channel": w_strides[1]}
-    words |= {"bias_step": 0 if bias is None else bias.strides[0]}
-    words |= {"y_image": out.strides[0], "y_channel": out.strides[1]}
+    words |= {
+        "channels": channels,
+        "outs": outs,
+        "x_image": x.strides[0],
+        "x_channel": x.strides[1],
+    }
+    words |= {"w_group": w.shape[0] // groups * w.strides[0], "w_out": w_strides[0]}
+    words |= {"w_channel": w_strides[1], "y_image": out.strides[0], "y_channel": out.strides[1]}
+    words |= {"biased": bias is not None, "bias_step": 0 if bias is None else bias.strides[0]}
     along = (x.strides[2:], w.strides[2:], out.strides[2:])
     words |= axis_words(AXIS_WORDS, *zip(*axes, strict=True), *along)
     phases = math.prod([axis.phases for axis in axes])
@@ -207,17 +212,9 @@ def multiply(
     to.launch(program, blocks * groups * tiles * phases, *arrays, **words)
 
 
-def multiply_in_runs(
-    to: ProgramLowering,
-    x: View,
-    w: View,
-    bias: Bias,
-    out: View,
-    w_strides: Ints,
-    axes: list[Axis],
-    run: int,
-) -> None:
+def multiply_in_runs(to: ProgramLowering, product: Product, run: int) -> None:
     """The same for so many channels that the sums over them are made of several."""
+    x, w, _, out, _, w_strides, _ = product
     channels, (rows, columns) = x.shape[1], w.shape[:2]
     along = int(w_strides[1] == w.strides[1] if rows == columns else columns == channels)
     add = described("add", (out.dtype, out.dtype), (), None)
@@ -228,24 +225,14 @@ def multiply_in_runs(
         shape = tuple(size if k == along else n for k, n in enumerate(w.shape))
         own = w.view(shape, w.strides, first * w.strides[along])
         if not first:
-            multiply(to, part, own, bias, out, 1, w_strides, axes)
+            multiply(to, product._replace(x=part, w=own))
         else:
-            multiply(to, part, own, None, more, 1, w_strides, axes)
+            multiply(to, product._replace(x=part, w=own, bias=None, out=more))
             lower_map(to, add, [out, more], [out])
 
 
 @lowering
-def conv(
-    to: ProgramLowering,
-    x: View,
-    w: View,
-    bias: Bias = None,
-    *,
-    stride,
-    padding,
-    dilation,
-    groups,
-) -> None:
+def conv(to: ProgramLowering, x: View, w: View, *bias: View, stride, padding, dilation, groups):
     sizes = zip(x.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
     axes = []
     for n, k, s, (before, after), d in sizes:
@@ -253,13 +240,14 @@ def conv(
         axes.append(Axis(1, n, size, size, k, -before, -d, 1, d, s))
     out = to.result((x.shape[0], w.shape[0], *[axis.size for axis in axes]), x.dtype)
     if out.size:
-        multiply(to, x, w, bias, out, groups, w.strides[:2], axes)
+        given = bias[0] if bias else None
+        multiply(to, Product(x, w, given, out, groups, w.strides[:2], axes))
 
 
 @lowering
 def conv_input(
     to: ProgramLowering, g: View, w: View, *, x_shape, stride, padding, dilation, groups
-) -> None:
+):
     """Gradient of conv with respect to its input, given the gradient g of its output."""
     out = to.result(x_shape, g.dtype)
     sizes = zip(x_shape[2:], g.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
@@ -268,4 +256,4 @@ def conv_input(
         common = math.gcd(s, d)
         axes.append(Axis(s, read, -(-n // s), n, k, before, d, s // common, -d // common, 1))
     if out.size:
-        multiply(to, g, w, None, out, groups, w.strides[1::-1], axes)
+        multiply(to, Product(g, w, None, out, groups, w.strides[1::-1], axes))

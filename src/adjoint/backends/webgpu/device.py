@@ -257,21 +257,28 @@ class Device:
             slots += [kind((), WORD, take(scratch.bytes)) for scratch in first.scratch]
         with self.lock:
             for launch in launches:
-                status, place = launch.status, 0
-                if status is not None:
-                    place = self.status.place_of(status.meaning)
-                    slots.append(self.status.array)  # slot STATUS
-                buffers = [slots[k]._memory.buffer for k in launch.bound]  # type: ignore[union-attr]
-                start = self.record(launch.kernel, buffers, launch.packed, launch.chunks)
-                for position, slot, plus in launch.addresses:
-                    if offset := slots[slot].offset:
-                        put_integer(self.words, start + 4 * position, offset + plus)
+                missing = [
+                    (position, offset + plus)
+                    for position, slot, plus in launch.addresses
+                    if (offset := slots[slot].offset)
+                ]
                 for position, number in launch.numbers:
-                    put = put_float if number.dtype.kind == "f" else put_integer
-                    word = number_word(numbers[number.key], number.dtype)
-                    put(self.words, start + 4 * position, word)
-                if status is not None and place:
-                    put_integer(self.words, start + 4 * status.position, place)
+                    missing.append((position, number_word(numbers[number.key], number.dtype)))
+                if launch.status is not None:
+                    position, meaning = launch.status
+                    place = self.status.place_of(meaning)
+                    missing += [(position, place)] if place else []
+                    slots.append(self.status.array)  # slot STATUS
+                words: Any = launch.packed
+                if missing:
+                    words = bytearray(words)
+                    for position, word in missing:
+                        (put_float if type(word) is float else put_integer)(
+                            words, 4 * position, word
+                        )
+                if launch.chunks:
+                    buffers: Any = [slots[k]._memory.buffer for k in launch.bound]
+                    self.record(launch.kernel, buffers, words, launch.chunks)
         return results
 
     def launch(self, program: Program, groups: int, /, *arrays: AnyArray, **words: Any) -> None:
@@ -279,44 +286,42 @@ class Device:
         no launches to keep, as it looks at data on the way."""
         if not groups:
             return
+        kind, buffers = self.Array, []
         for start, x in zip(program.starts, arrays, strict=True):
-            if type(x) is not self.Array:
+            if type(x) is not kind:
                 raise TypeError("arrays of different devices")
             if start is not None:
                 words[start] = x.offset
             else:
                 assert not x.offset, f"{program.name} has no word for where an array begins"
-        buffers = [x.memory.buffer for x in arrays]
-        self.record(program, buffers, program.pack(*program.in_order(words)), groups)
-
-    def record(self, program: Program, buffers: list[Buffer], words: bytes, groups: int) -> int:
-        """Record a launch; returns where its words are, until it is submitted."""
-        if not groups:
-            return 0
+            buffers.append((x._memory or x.memory).buffer)
         with self.lock:
-            pipeline = self.pipelines.get(program) or self.pipeline(program)
-            if self.cursor + WINDOW > len(self.words) or self.launches >= LAUNCHES:
-                self.submit()
-            if self.open is None:
-                self.begin(program)
-            key = (program.access, *[buffer.number for buffer in buffers])
-            group = self.bind_groups.get(key) or self.bind_group(key, buffers)
-            for buffer in buffers:
-                buffer.batch = self.batch
-            start = self.cursor
-            program.put(self.words, start, words)
-            self.cursor = start + program.size + -program.size % ALIGNMENT
-            step: Any = self.open
-            step.set_pipeline(pipeline)
-            step.set_bind_group(0, group)
-            step.set_bind_group(1, self.words_group, (start,))
-            rows = -(-groups // MOST_GROUPS)
-            step.dispatch_workgroups(-(-groups // rows), rows)
-            self.launches += 1
-            if self.times is not None:
-                step.end()
-                self.open = None
-        return start
+            self.record(program, buffers, program.pack(*program.in_order(words)), groups)
+
+    def record(self, program: Program, buffers: list[Buffer], words: bytes, groups: int) -> None:
+        """Record a launch, with the lock taken."""
+        pipeline = self.pipelines.get(program) or self.pipeline(program)
+        if self.cursor + WINDOW > len(self.words) or self.launches >= LAUNCHES:
+            self.submit()
+        if self.open is None:
+            self.begin(program)
+        key = (program.access, *[buffer.number for buffer in buffers])
+        group = self.bind_groups.get(key) or self.bind_group(key, buffers)
+        for buffer in buffers:
+            buffer.batch = self.batch
+        start = self.cursor
+        program.put(self.words, start, words)
+        self.cursor = start + program.size + -program.size % ALIGNMENT
+        step: Any = self.open
+        step.set_pipeline(pipeline)
+        step.set_bind_group(0, group)
+        step.set_bind_group(1, self.words_group, (start,))
+        rows = -(-groups // MOST_GROUPS)
+        step.dispatch_workgroups(-(-groups // rows), rows)
+        self.launches += 1
+        if self.times is not None:
+            step.end()
+            self.open = None
 
     def begin(self, program: Program) -> None:
         """Open a compute pass; where times are taken, one for this launch."""

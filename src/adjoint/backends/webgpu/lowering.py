@@ -179,16 +179,18 @@ def on_arrays(function: Callable[..., None]) -> Callable[..., Any]:
             key += (x.shape, x.strides, x.dtype, not x.offset % 4)
         gpu = operands[0].gpu
         key.append(gpu.target)
+        count = len(key)
         for item in attrs.items():  # 0.0 and -0.0 are equal
             key.append(repr(item) if isinstance(item[1], (float, np.floating)) else item)
+        identity = tuple(key)
         try:
-            launches = cache[tuple(key)]
+            launches = cache[identity]
         except TypeError:  # before Python 3.12, slices have no hash
-            key = [repr(key)]
-            launches = cache[tuple(key)]
+            identity = (*key[:count], repr(attrs))
+            launches = cache[identity]
         if launches is None:
-            layouts = [x if x is None else layout_of(x) for x in inputs]
-            launches = cache.keep(tuple(key), lowered(function, layouts, attrs, gpu.target))
+            given = [x if x is None else layout_of(x) for x in inputs]
+            launches = cache.keep(identity, lowered(function, given, attrs, gpu.target))
         results = gpu.run(launches, operands)
         return results[0] if len(results) == 1 else tuple(results)
 

@@ -2,8 +2,9 @@
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,41 @@ from .lowering import ProgramLowering
 from .programs import Program
 
 WIDTH = 64  # invocations of a workgroup
+NONE: Mapping[int, Any] = MappingProxyType({})  # of numbers
 MOST_GROUPS = 4096  # each invocation takes several elements beyond that
+
+
+class KernelCall(NamedTuple):
+    """A kernel on views; `numbers`: those that are known."""
+
+    to: ProgramLowering
+    kernel: Kernel
+    views: Sequence[View]
+    outputs: Sequence[View]
+    numbers: Mapping[int, Any]
+
+    @property
+    def arrays(self) -> dict[str, View]:
+        """Inputs and outputs, by their names in the program."""
+        inputs = {f"x{k}": self.views[k] for k in sorted(self.kernel.sources)}
+        return inputs | {f"out{n}": out for n, out in enumerate(self.outputs)}
+
+    def launch(self, loops: Loops, width: int, groups: int, words: dict[str, Any]) -> None:
+        """Launch the kernel's program; `words`: those of the loops."""
+        to, kernel, arrays = self.to, self.kernel, self.arrays
+        goals = {to.memory_of(out): n for n, out in enumerate(self.outputs)}
+        found = {k: goals.get(to.memory_of(self.views[k])) for k in sorted(kernel.sources)}
+        shared = {k: n for k, n in found.items() if n is not None}
+        program, constants = program_of(kernel, loops._replace(shared=tuple(shared.items())), width)
+        starts = {f"at_{name}": x for name, x in arrays.items()}
+        numbers = {f"n{k}": self.number(k, type.dtype) for k, type in kernel.scalars.items()}
+        bound = [arrays[name] for name in program.arrays]
+        to.launch(program, groups, *bound, **words, **starts, **numbers, **constants)
+
+    def number(self, k: int, dtype: np.dtype) -> Any:
+        """What is known of a number: itself, or where the run has it."""
+        number = self.numbers.get(k, Number(k, dtype))
+        return number if isinstance(number, Number) else number_word(number, dtype)
 
 
 def lower_map(
@@ -24,66 +59,27 @@ def lower_map(
     kernel: Kernel,
     views: Sequence[View],
     outputs: Sequence[View] | None = None,
-    numbers: Mapping[int, Any] | None = None,
-) -> Sequence[View]:
-    """Launch a kernel on the elements of views that broadcast. `numbers`: those that are known."""
+    numbers: Mapping[int, Any] = NONE,
+) -> None:
+    """Launch a kernel on the elements of views that broadcast."""
     shape = broadcast_shape([x.shape for x in views])
-    steps = [steps_in(x, shape) for x in views]
-    order = axis_order(shape, steps)
+    order = axis_order(shape, [steps_in(x, shape) for x in views])
     if outputs is None:
         strides = laid_out(shape, order)
         outputs = [to.result(shape, out.type.dtype, strides) for out in kernel.outputs]
-    steps = [*(steps[k] for k in sorted(kernel.sources)), *(out.strides for out in outputs)]
+    call = KernelCall(to, kernel, views, outputs, numbers)
+    steps = [steps_in(x, shape) for x in call.arrays.values()]
     axes = merged([shape[k] for k in order], [[s[k] for k in order] for s in steps])
     flat = len(axes.sizes) < 2 and all(not s or s[0] == 1 for s in axes.steps)
     size = math.prod(shape)
     groups = min(-(-size // WIDTH), MOST_GROUPS)
     words = {"count": size, "step": groups * WIDTH}
     if not flat:
-        words |= axis_words("outer", axes, array_names(kernel))
-    loops = Loops(outer=0 if flat else len(axes.sizes), flat=flat)
-    launch_kernel(to, kernel, loops, WIDTH, groups, views, outputs, numbers, words)
-    return outputs
+        words |= axis_words("outer", axes, call.arrays)
+    call.launch(Loops(0 if flat else len(axes.sizes), flat=flat), WIDTH, groups, words)
 
 
-def launch_kernel(
-    to: ProgramLowering,
-    kernel: Kernel,
-    loops: Loops,
-    width: int,
-    groups: int,
-    views: Sequence[View],
-    outputs: Sequence[View],
-    numbers: Mapping[int, Any] | None,
-    words: dict[str, Any],
-) -> None:
-    """Launch the program of a kernel. `words`: those of the loops."""
-    used = sorted(kernel.sources)
-    goals = {to.memory_of(out): n for n, out in enumerate(outputs)}
-    within = {k: goals[to.memory_of(views[k])] for k in used if to.memory_of(views[k]) in goals}
-    program, constants = program_of(kernel, loops._replace(shared=tuple(within.items())), width)
-    arrays = [*(views[k] for k in used), *outputs]
-    starts = {f"at_{name}": x for name, x in zip(array_names(kernel), arrays, strict=True)}
-    known = numbers or {}
-    values = {
-        f"n{k}": word_of(known[k], type.dtype) if k in known else Number(k, type.dtype)
-        for k, type in kernel.scalars.items()
-    }
-    bound = [*(views[k] for k in used if k not in within), *outputs]
-    to.launch(program, groups, *bound, **words, **starts, **values, **constants)
-
-
-def word_of(number: Any, dtype: np.dtype) -> Any:
-    return number if isinstance(number, Number) else number_word(number, dtype)
-
-
-def array_names(kernel: Kernel) -> list[str]:
-    """What a kernel's arrays are called in its program."""
-    outputs = range(len(kernel.outputs))
-    return [*(f"x{k}" for k in sorted(kernel.sources)), *(f"out{n}" for n in outputs)]
-
-
-def axis_words(prefix: str, axes: Axes, arrays: Sequence[str]) -> dict[str, int]:
+def axis_words(prefix: str, axes: Axes, arrays: Iterable[str]) -> dict[str, int]:
     words = {f"{prefix}{a}_size": size for a, size in enumerate(axes.sizes)}
     for array, steps in zip(arrays, axes.steps, strict=True):
         words |= {f"{prefix}{a}_{array}": step for a, step in enumerate(steps)}

@@ -91,10 +91,14 @@ class Program:
 
     def in_order(self, words: Mapping[str, Any]) -> list[Any]:
         """Words by name, in the order in which the program has them."""
-        if len(words) != len(self.words) or not words.keys() >= set(self.words):
-            wrong = sorted(words.keys() ^ set(self.words))
-            raise TypeError(f"{self.name}: {', '.join(wrong)}: words that are missing, or unknown")
-        return [words[name] for name in self.words]
+        try:
+            values = list(map(words.__getitem__, self.words))
+        except KeyError:
+            values = []
+        if len(words) != len(values):
+            wrong = ", ".join(sorted(words.keys() ^ set(self.words)))
+            raise TypeError(f"{self.name}: {wrong}: words that are missing, or unknown")
+        return values
 
     def __repr__(self) -> str:
         return f"<program {self.name}>"

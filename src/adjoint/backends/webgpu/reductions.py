@@ -68,30 +68,22 @@ enter("norm", lambda dtype: rows("scaled_norm", dtype), True)
 enter("logsumexp", lambda dtype: rows("logsumexp", dtype), True)
 
 
-@lowering
-def softmax(to: ProgramLowering, x: View, *, axis):
-    lower_rows(to, rows("softmax", x.dtype), [x], positive(axis, x.ndim))
+def enter_rows(name: str, described: str) -> None:
+    """Enter an op along rows that nothing else belongs to."""
+
+    def call(to: ProgramLowering, *views: View, axis: Any) -> None:
+        kernel = rows(described, *(x.dtype for x in views))
+        lower_rows(to, kernel, views, positive(axis, views[0].ndim))
+
+    call.__name__ = name
+    lowering(call)
 
 
-@lowering
-def masked_softmax(to: ProgramLowering, x: View, mask: View, *, axis):
-    kernel = rows("masked_softmax", x.dtype, mask.dtype)
-    lower_rows(to, kernel, [x, mask], positive(axis, x.ndim))
-
-
-@lowering
-def log_softmax(to: ProgramLowering, x: View, *, axis):
-    lower_rows(to, rows("log_softmax", x.dtype), [x], positive(axis, x.ndim))
-
-
-@lowering
-def moments(to: ProgramLowering, x: View, *, axis):
-    lower_rows(to, rows("moments", x.dtype), [x], positive(axis, x.ndim))
-
-
-@lowering
-def deviation(to: ProgramLowering, x: View, *, axis):
-    lower_rows(to, rows("scaled_deviation", x.dtype), [x], positive(axis, x.ndim))
+enter_rows("softmax", "softmax")
+enter_rows("masked_softmax", "masked_softmax")
+enter_rows("log_softmax", "log_softmax")
+enter_rows("moments", "moments")
+enter_rows("deviation", "scaled_deviation")
 
 
 @lowering
@@ -110,21 +102,10 @@ def scaled_standardize(
 
 
 @lowering
-def standardize_gradient(
-    to: ProgramLowering,
-    dout: View,
-    dmean: View,
-    dvar: View,
-    out: View,
-    var: View,
-    *,
-    axis,
-    eps,
-    center,
-):
-    kernel = rows("standardize_gradient", dout.dtype, center=center)
-    views = [dout, dmean, dvar, out, var]
-    lower_rows(to, kernel, views, positive(axis, dout.ndim), numbers={0: eps})
+def standardize_gradient(to: ProgramLowering, *views: View, axis, eps, center):
+    """Of dout, dmean, dvar, out, var."""
+    kernel = rows("standardize_gradient", views[0].dtype, center=center)
+    lower_rows(to, kernel, views, positive(axis, views[0].ndim), numbers={0: eps})
 
 
 @lowering

@@ -29,7 +29,7 @@ from ..launches import View
 from ..spaces import Ints, merged, steps_in
 from .arrays import broadcast_shape, contiguous
 from .lowering import ProgramLowering
-from .maps import WIDTH, array_names, as_contiguous, axis_words, laid_out, launch_kernel, lower_map
+from .maps import NONE, WIDTH, KernelCall, as_contiguous, axis_words, laid_out, lower_map
 from .programs import ROUNDS, Program
 
 WIDE = 256  # invocations of a workgroup that takes a long row
@@ -40,8 +40,6 @@ FEW = 64  # rows
 VERY_LONG = 1 << 20  # the same if they are many: some drivers end loops after 65535 rounds
 INT32 = np.dtype("i4")
 
-Numbers = Mapping[int, Any] | None
-
 
 def lower_rows(
     to: ProgramLowering,
@@ -49,32 +47,32 @@ def lower_rows(
     views: Sequence[View],
     axis: Ints,
     outputs: Sequence[View] | None = None,
-    numbers: Numbers = None,
-) -> Sequence[View]:
+    numbers: Mapping[int, Any] = NONE,
+) -> None:
     """Launch a kernel whose rows run along `axis`, which stays as ones in outputs that have one
-    element for each row; so it does in views that have. `numbers`: those that are known."""
+    element for each row; so it does in views that have."""
     full = [views[k].shape for k, source in kernel.sources.items() if source.varies]
     shape = broadcast_shape(full)
     size, length = math.prod(shape), math.prod([shape[k] for k in axis])
     is_long = length >= LONG and (size <= FEW * length or length >= VERY_LONG) and size > 0
     if outputs is None:
         # Long rows are made one after the other.
-        order = rows_last(len(shape), axis) if is_long else tuple(range(len(shape)))
+        order = rows_last(len(shape), axis) if is_long else range(len(shape))
         shapes = [shape if out.varies else without(shape, axis) for out in kernel.outputs]
         outputs = [
             to.result(own, out.type.dtype, laid_out(own, order))
             for own, out in zip(shapes, kernel.outputs, strict=True)
         ]
+    call = KernelCall(to, kernel, views, outputs, numbers)
     if is_long:
-        stages_of(kernel).lower(to, views, axis, shape, outputs, numbers or {})
+        stages_of(kernel).lower(call, axis, shape)
     else:
-        lower_whole_rows(to, kernel, views, axis, shape, outputs, numbers)
-    return outputs
+        lower_whole_rows(call, axis, shape)
 
 
-def without(shape: Ints, axis: Ints) -> Ints:
+def without(shape: Ints, axis: Ints, left: int = 1) -> Ints:
     """A shape with ones in the place of some axes."""
-    return tuple([1 if k in axis else n for k, n in enumerate(shape)])
+    return tuple([left if k in axis else n for k, n in enumerate(shape)])
 
 
 def rows_last(rank: int, axis: Ints) -> Ints:
@@ -82,23 +80,14 @@ def rows_last(rank: int, axis: Ints) -> Ints:
     return (*(k for k in range(rank) if k not in axis), *axis)
 
 
-def lower_whole_rows(
-    to: ProgramLowering,
-    kernel: Kernel,
-    views: Sequence[View],
-    axis: Ints,
-    shape: Ints,
-    outputs: Sequence[View],
-    numbers: Numbers,
-) -> None:
+def lower_whole_rows(call: KernelCall, axis: Ints, shape: Ints) -> None:
     """One launch, in which a row is the work of one workgroup, or of one invocation."""
-    small = without(shape, axis)
+    kernel, arrays = call.kernel, call.arrays
     varies = [source.varies for _, source in sorted(kernel.sources.items())]
     varies += [out.varies for out in kernel.outputs]
-    arrays = [*(views[k] for k in sorted(kernel.sources)), *outputs]
     steps = [
-        steps_in(x, shape) if full else without_steps(steps_in(x, small), axis)
-        for x, full in zip(arrays, varies, strict=True)
+        steps_in(x, shape) if full else without(steps_in(x, without(shape, axis)), axis, 0)
+        for x, full in zip(arrays.values(), varies, strict=True)
     ]
     kept = [k for k in range(len(shape)) if k not in axis]
     outer = merged([shape[k] for k in kept], [[s[k] for k in kept] for s in steps])
@@ -110,16 +99,10 @@ def lower_whole_rows(
     side_by_side = beside and many and length < ROUNDS // 8  # a row may be gone over many times
     whole = length >= SHORT and not side_by_side
     width = WIDE if whole and length > 4 * WIDTH else WIDTH
-    names = array_names(kernel)
     words = {"rows": rows, "length": length}
-    words |= axis_words("outer", outer, names) | axis_words("inner", inner, names)
-    loops = Loops(len(outer.sizes), len(inner.sizes), False, whole)
-    groups = rows if whole else -(-rows // width)
-    launch_kernel(to, kernel, loops, width, groups, views, outputs, numbers, words)
-
-
-def without_steps(steps: Ints, axis: Ints) -> Ints:
-    return tuple([0 if k in axis else s for k, s in enumerate(steps)])
+    words |= axis_words("outer", outer, arrays) | axis_words("inner", inner, arrays)
+    loops = Loops(len(outer.sizes), len(inner.sizes), whole=whole)
+    call.launch(loops, width, rows if whole else -(-rows // width), words)
 
 
 class Stage:
@@ -162,62 +145,40 @@ class Stages:
         known |= {v: convert(element(self.arrays, I32), v.type) for v in counts}
         self.outputs = [Stage(as_elements(out)) for out in substituted(kernel.outputs, known)]
 
-    def lower(
-        self,
-        to: ProgramLowering,
-        views: Sequence[View],
-        axis: Ints,
-        shape: Ints,
-        outputs: Sequence[View],
-        numbers: Mapping[int, Any],
-    ) -> None:
+    def lower(self, call: KernelCall, axis: Ints, shape: Ints) -> None:
         """Everything as rows of one axis, in the order in which the kernel's axes are."""
-        order = rows_last(len(shape), axis)
+        to, order = call.to, rows_last(len(shape), axis)
         length = math.prod([shape[k] for k in axis])
-        rows = math.prod(shape) // length
-        numbers = {**numbers, self.length: length}
+        call = call._replace(numbers={**call.numbers, self.length: length})
         known: list[View | None] = [None] * (self.arrays + 1)
         for k, source in self.kernel.sources.items():
             own = shape if source.varies else without(shape, axis)
-            known[k] = flattened(to, views[k], own, order, rows)
+            known[k] = flattened(to, call.views[k], own, order, len(axis))
         for part, whole in self.reductions:
-            known.append(self.reduced(to, part, whole, known, numbers, rows, length))
+            known.append(self.reduced(call._replace(views=known), part, whole, length))
         if any(self.arrays in stage.given for stage in self.outputs):
             known[self.arrays] = counted(to, (1, length), 0, 1)
         turned = tuple([shape[k] for k in order])
-        kept = len(shape) - len(axis)
-        unfolded = [x and unfold(x, turned, kept) for x in known]
-        for stage, out in zip(self.outputs, outputs, strict=True):
+        unfolded = [x and unfold(x, turned, len(axis)) for x in known]
+        for stage, out in zip(self.outputs, call.outputs, strict=True):
             goal = permuted(out, order)
-            lower_map(to, stage.kernel, [*stage.of(unfolded), goal], [goal], numbers)
+            lower_map(to, stage.kernel, [*stage.of(unfolded), goal], [goal], call.numbers)
 
-    def reduced(
-        self,
-        to: ProgramLowering,
-        part: Stage,
-        whole: Kernel,
-        known: Sequence[View | None],
-        numbers: Numbers,
-        rows: int,
-        length: int,
-    ) -> View:
+    def reduced(self, call: KernelCall, part: Stage, whole: Kernel, length: int) -> View:
         """One number for each row: first of its parts, all of one length but the last."""
+        to, rows = call.to, call.views[part.given[0]].shape[0]
         count, rest = divmod(length, PART)
-        total = count + bool(rest)
-        dtype = whole.outputs[0].type.dtype
-        parts = to.temporary((rows, total, 1), part.kernel.outputs[0].type.dtype)
+        total, dtype = count + bool(rest), whole.outputs[0].type.dtype
+        parts, out = to.temporary((rows, total), dtype), to.temporary((rows, 1), dtype)
         for first, pieces, size in ((0, count, PART), (count, int(bool(rest)), rest)):
             if pieces:
-                views = [x and cut(x, first * PART, pieces, size) for x in known]
+                views = [x and cut(x, first * PART, pieces, size) for x in call.views]
                 if self.arrays in part.given:
                     views[self.arrays] = counted(to, (1, pieces, 1), first * PART, PART)
                 target = parts.view((rows, pieces, 1), (total, 1, 1), first)
-                shape = (rows, pieces, size)
-                given = part.of(views)
-                lower_whole_rows(to, part.kernel, given, (2,), shape, [target], numbers)
-        out = to.temporary((rows, 1), dtype)
-        flat = parts.view((rows, total), (total, 1))
-        lower_whole_rows(to, whole, [flat], (1,), flat.shape, [out], None)
+                own = KernelCall(to, part.kernel, part.of(views), [target], call.numbers)
+                lower_whole_rows(own, (2,), (rows, pieces, size))
+        lower_whole_rows(KernelCall(to, whole, [parts], [out], NONE), (1,), parts.shape)
         return out
 
 
@@ -240,18 +201,18 @@ def permuted(x: View, order: Ints) -> View:
     return x.view(tuple([x.shape[k] for k in order]), tuple([x.strides[k] for k in order]))
 
 
-def flattened(to: ProgramLowering, x: View, shape: Ints, order: Ints, rows: int) -> View:
-    """A view, which broadcasts to a shape, as rows: those of other axes stay, one by one."""
+def flattened(to: ProgramLowering, x: View, shape: Ints, order: Ints, rank: int) -> View:
+    """A view, which broadcasts to a shape, as rows along the last axes of an order."""
     solid = as_contiguous(to, permuted(x.view(shape, steps_in(x, shape)), order))
-    width = solid.size // rows
-    return solid.view((rows, width), (width, 1))
+    width = math.prod(solid.shape[-rank:])
+    return solid.view((solid.size // width, width), (width, 1))
 
 
-def unfold(x: View, shape: Ints, kept: int) -> View:
-    """Rows as an array of a shape again, whose axes behind the first ones they run along."""
+def unfold(x: View, shape: Ints, rank: int) -> View:
+    """Rows as an array of a shape again, or of ones, along whose last axes they run."""
     rows, width = x.shape
-    before, behind = shape[:kept], shape[kept:]
-    own = (*(n if rows > 1 else 1 for n in before), *(n if width > 1 else 1 for n in behind))
+    fixed, along = shape[:-rank], shape[-rank:]
+    own = (*(n if rows > 1 else 1 for n in fixed), *(n if width > 1 else 1 for n in along))
     return x.view(own, contiguous(own))
 
 

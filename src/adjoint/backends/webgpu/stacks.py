@@ -18,11 +18,10 @@ def steps(*names: str) -> str:
 
 def step_words(**arrays: Any) -> dict[str, int]:
     """The words of arrays, or views, of three axes, by their names in the program."""
-    return {
-        f"{name}_{word}": step
-        for name, x in arrays.items()
-        for word, step in zip(("step", "row", "column"), x.strides, strict=True)
-    }
+    words = {}
+    for name, x in arrays.items():
+        words[name + "_step"], words[name + "_row"], words[name + "_column"] = x.strides
+    return words
 
 
 def place(name: str, matrix: str, row: str, column: str) -> str:

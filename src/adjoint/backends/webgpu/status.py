@@ -74,11 +74,6 @@ class Status:
             array = self._array = self.gpu.send(np.zeros(SIZE, WORD))
         return array
 
-    def for_indices(self) -> Array:
-        """The words for a program that looks whether indices are in range."""
-        self.is_due = True
-        return self.array
-
     def report(self, found: Array, describe: Callable[..., Exception], *args: Any) -> Array:
         """Raise `describe(*args, index, word)` at the next look, if there is a word that isn't 0.
 

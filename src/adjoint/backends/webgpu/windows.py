@@ -7,6 +7,7 @@ the other.
 
 import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from .programs import Program, check_rounds
 from .unrolled import LANES, SUMMED, by_axis
 
 Pairs = tuple[tuple[int, int], ...]
-MANY = 4  # times the elements along the axes: where these are done one after the other
+MANY = 4  # times the elements along the axes: where axes are done one after the other
 INT32, FLOAT32 = np.dtype("i4"), np.dtype("f4")
 LOWEST = {"f": -math.inf, "i": -(1 << 31), "u": 0}
 
@@ -156,68 +157,65 @@ def groups_of(count: int) -> int:
     return -(-count // LANES)
 
 
-def are_many(counts: Ints) -> bool:
-    return math.prod(counts) > MANY * sum(counts)
+class Windows(NamedTuple):
+    """Where windows are, along each axis of an image."""
+
+    kernel: Ints
+    stride: Ints
+    padding: Pairs
+    dilation: Ints
+
+    def shape(self, x: Ints) -> Ints:
+        """The shape of what has an element for each window of an array."""
+        sizes = zip(x[2:], *self, strict=True)
+        size = [(n + sum(around) - d * (k - 1) - 1) // s + 1 for n, k, s, around, d in sizes]
+        return (*x[:2], *size)
+
+    def steps(self, counts: Ints) -> list[tuple[int, "Windows"]]:
+        """All axes at once, or if elements are many, one after the other: and then which is."""
+        if math.prod(counts) <= MANY * sum(counts):
+            return [(0, self)]
+        return [(k, self.along(k)) for k in reversed(range(len(counts)))]
+
+    def along(self, axis: int) -> "Windows":
+        """The same along one axis; along the others they do nothing."""
+        nothing = (1, 1, (0, 0), 1)
+        return Windows(*(only(axis, *pair) for pair in zip(self, nothing, strict=True)))
+
+    def words(self, x: View, out: View) -> dict[str, int]:
+        check_rounds("pooling", 3 * math.prod(self.kernel))
+        before = [start for start, _ in self.padding]
+        columns = x.shape[2:], out.shape[2:], self.kernel, before, self.dilation, self.stride
+        return axis_words(WINDOW_WORDS, *columns, x.strides[2:], contiguous(x.shape)[2:])
 
 
 def only(axis: int, values: tuple, other: object) -> tuple:
-    """The value of one axis; for the others what does nothing."""
     return tuple(value if k == axis else other for k, value in enumerate(values))
-
-
-def pooled_shape(x: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints) -> Ints:
-    sizes = zip(x[2:], kernel, stride, padding, dilation, strict=True)
-    size = [(n + sum(around) - d * (k - 1) - 1) // s + 1 for n, k, s, around, d in sizes]
-    return (*x[:2], *size)
-
-
-def window_words(
-    x: View, out: View, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints
-) -> dict[str, int]:
-    check_rounds("pooling", 3 * math.prod(kernel))
-    before = [start for start, _ in padding]
-    columns = x.shape[2:], out.shape[2:], kernel, before, dilation, stride
-    return axis_words(WINDOW_WORDS, *columns, x.strides[2:], contiguous(x.shape)[2:])
 
 
 @lowering
 def max_pool(to: ProgramLowering, x: View, *, kernel, stride, padding, dilation) -> None:
     """The largest element of each window, and its flat index in the image (the first of equals)."""
-    shape = pooled_shape(x.shape, kernel, stride, padding, dilation)
-    results = to.result(shape, x.dtype), to.result(shape, INT32)
-    if not are_many(kernel):
-        pool(to, x, None, results, kernel, stride, padding, dilation)
-        return
-    places = None
-    for axis in reversed(range(len(kernel))):
-        around = only(axis, padding, (0, 0))
-        geometry = only(axis, kernel, 1), only(axis, stride, 1), around, only(axis, dilation, 1)
-        out = results
-        if axis:
-            own = pooled_shape(x.shape, *geometry)
-            out = to.temporary(own, x.dtype), to.temporary(own, INT32)
-        pool(to, x, places, out, *geometry)
+    windows = Windows(kernel, stride, padding, dilation)
+    shape = windows.shape(x.shape)
+    results, places = (to.result(shape, x.dtype), to.result(shape, INT32)), None
+    for axis, part in windows.steps(kernel):
+        own = part.shape(x.shape)
+        out = (to.temporary(own, x.dtype), to.temporary(own, INT32)) if axis else results
+        pool(to, x, places, out, part)
         x, places = out
 
 
 def pool(
-    to: ProgramLowering,
-    x: View,
-    places: View | None,
-    results: tuple[View, View],
-    kernel: Ints,
-    stride: Ints,
-    padding: Pairs,
-    dilation: Ints,
+    to: ProgramLowering, x: View, places: View | None, out: tuple[View, View], windows: Windows
 ) -> None:
     """The same by one launch; `places` are the indices of the elements, if x isn't the image."""
     x, plane = planes(to, x)
-    words = window_words(x, results[0], kernel, stride, padding, dilation)
-    program = largest(WGSL[x.dtype], len(kernel), places is not None)
-    arrays = [x] if places is None else [x, places]
-    count = results[0].size
+    count, words = out[0].size, windows.words(x, out[0])
     words |= {"count": count, "x_plane": plane, "lowest": LOWEST[x.dtype.kind]}
-    to.launch(program, groups_of(count), *arrays, *results, **words)
+    program = largest(WGSL[x.dtype], len(windows.kernel), places is not None)
+    arrays = [x] if places is None else [x, places]
+    to.launch(program, groups_of(count), *arrays, *out, **words)
 
 
 @lowering
@@ -225,17 +223,15 @@ def window_sum(to: ProgramLowering, x: View, *, kernel, stride, padding) -> None
     if kernel == x.shape[2:] and not any(map(any, padding)):
         LOWERINGS["sum"](to, x, axis=tuple(range(2, x.ndim)), keepdims=True)
         return
-    ones = (1,) * len(kernel)
-    result = to.result(pooled_shape(x.shape, kernel, stride, padding, ones), x.dtype)
-    if not are_many(kernel):
-        add_windows(to, x, result, kernel, stride, padding)
-        return
-    for axis in reversed(range(len(kernel))):
-        geometry = only(axis, kernel, 1), only(axis, stride, 1), only(axis, padding, (0, 0))
-        out = result
-        if axis:
-            out = to.temporary(pooled_shape(x.shape, *geometry, ones), widened(result.dtype))
-        add_windows(to, x, out, *geometry)
+    windows = Windows(kernel, stride, padding, (1,) * len(kernel))
+    result = to.result(windows.shape(x.shape), x.dtype)
+    for axis, part in windows.steps(kernel):
+        wide = widened(result.dtype)
+        out = to.temporary(part.shape(x.shape), wide) if axis else result
+        x, plane = planes(to, x)
+        words = {"count": out.size, "x_plane": plane, **part.words(x, out)}
+        program = sums(WGSL[x.dtype], WGSL[out.dtype], len(kernel))
+        to.launch(program, groups_of(out.size), x, out, **words)
         x = out
 
 
@@ -244,44 +240,26 @@ def widened(dtype: np.dtype) -> np.dtype:
     return FLOAT32 if dtype.kind == "f" else dtype
 
 
-def add_windows(
-    to: ProgramLowering, x: View, out: View, kernel: Ints, stride: Ints, padding: Pairs
-) -> None:
-    """The same by one launch."""
-    x, plane = planes(to, x)
-    words = window_words(x, out, kernel, stride, padding, (1,) * len(kernel))
-    program = sums(WGSL[x.dtype], WGSL[out.dtype], len(kernel))
-    to.launch(program, groups_of(out.size), x, out, count=out.size, x_plane=plane, **words)
-
-
 @lowering
 def window_spread(to: ProgramLowering, x: View, *, shape, kernel, stride, padding) -> None:
     """Gradient of window_sum, given the gradient x of its output."""
     result = to.result(shape, x.dtype)
     sizes = zip(x.shape[2:], kernel, stride, strict=True)
     met = tuple(min(n, -(-k // s)) for n, k, s in sizes)
-    if not are_many(met):
-        add_covering(to, x, result, kernel, stride, padding)
-        return
-    for axis in reversed(range(len(kernel))):
-        out = result
-        if axis:
-            part = (*x.shape[: axis + 2], *shape[axis + 2 :])
-            out = to.temporary(part, widened(result.dtype))
-        around = only(axis, padding, (0, 0))
-        add_covering(to, x, out, only(axis, kernel, 1), only(axis, stride, 1), around)
+    for axis, part in Windows(kernel, stride, padding, (1,) * len(kernel)).steps(met):
+        own = (*x.shape[: axis + 2], *shape[axis + 2 :])
+        out = to.temporary(own, widened(result.dtype)) if axis else result
+        spread_windows(to, x, out, part)
         x = out
 
 
-def add_covering(
-    to: ProgramLowering, x: View, out: View, kernel: Ints, stride: Ints, padding: Pairs
-) -> None:
+def spread_windows(to: ProgramLowering, x: View, out: View, windows: Windows) -> None:
     """The same by one launch."""
-    met = [-(-k // s) for k, s in zip(kernel, stride, strict=True)]
+    met = [-(-k // s) for k, s in zip(windows.kernel, windows.stride, strict=True)]
     check_rounds("the gradient of pooling", 3 * math.prod(met))
     x, plane = planes(to, x)
-    before = [start for start, _ in padding]
-    columns = x.shape[2:], out.shape[2:], kernel, before, stride, x.strides[2:]
+    before = [start for start, _ in windows.padding]
+    columns = x.shape[2:], out.shape[2:], windows.kernel, before, windows.stride, x.strides[2:]
     words = {"count": out.size, "x_plane": plane, **axis_words(SPREAD_WORDS, *columns)}
-    program = spread(WGSL[x.dtype], WGSL[out.dtype], len(kernel))
+    program = spread(WGSL[x.dtype], WGSL[out.dtype], len(met))
     to.launch(program, groups_of(out.size), x, out, **words)
