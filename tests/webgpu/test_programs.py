@@ -10,7 +10,6 @@ import pytest
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import backends
-from adjoint.backends.webgpu import matmul
 from tests.support.samples import OPS, TABLE
 from tests.webgpu.tensors import results
 from tests.webgpu.wgsl_grammar import misplaced_operators
@@ -103,6 +102,8 @@ LARGE: dict[str, Callable[[], ad.Tensor]] = {
 def test_programs_for_large_arrays_keep_to_the_standard(
     name: str, software: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matmul, "is_software", lambda gpu: software)
+    gpu = backends.backend("webgpu").gpu  # type: ignore[attr-defined]
+    features = gpu.target.features - {"software"} | ({"software"} if software else set())
+    monkeypatch.setattr(gpu, "target", gpu.target._replace(features=features))
     LARGE[name]().sum().backward()
     check_programs()

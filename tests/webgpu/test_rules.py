@@ -13,7 +13,7 @@ import pytest
 import adjoint as ad
 from adjoint._engine import chains, lazy_gradients
 from adjoint.kernels.language import F32, Kernel, Value, element, fma, select, sqrt
-from adjoint.kernels.wgsl import Layout, render
+from adjoint.kernels.wgsl import Loops, render
 from tests.support.helpers import default_device
 from tests.support.samples import OPS, TABLE, Sample
 
@@ -192,6 +192,6 @@ KEPT_APART: dict[str, tuple[Value, int]] = {
 @pytest.mark.parametrize("name", KEPT_APART)
 def test_operations_are_kept_apart(name: str) -> None:
     value, count = KEPT_APART[name]
-    text = render(Kernel([value]), Layout(flat=True), 64)
+    text = render(Kernel([value]), Loops(flat=True), 64)
     assert text.body.count("opaque(") == count
     assert ("nothing" in text.words) == (count > 0)

@@ -173,7 +173,7 @@ def test_more_workgroups_than_one_dimension_has(gpu) -> None:
         "if (group < p.count && lane == 0u) { out[group] = group + 1u; }",
     )
     out = gpu.empty((groups,), np.dtype("u4"))
-    gpu.run(program, [out], [groups], groups)
+    gpu.launch(program, groups, out, count=groups)
     np.testing.assert_array_equal(gpu.read(out), np.arange(1, groups + 1))
 
 

@@ -23,11 +23,13 @@ ALIGNMENT = 64  # bytes, of scratch memory
 
 
 class Target(NamedTuple):
-    """What launches are for: a device, what its processor can do, and threads of a kernel."""
+    """What launches are for: a device, what its processor can do, threads of a kernel, and on GPUs
+    how many arrays one can have."""
 
     device: str
     features: frozenset[str] = frozenset()
     threads: int = 1
+    arrays: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +109,12 @@ class Number(NamedTuple):
 class Status(NamedTuple):
     """A word that isn't 0 after a run that can't give the result, and what that means.
 
-    The function that is the op's reference then does it, or raises its error.
+    The function that is the op's reference then does it, or raises its error. On GPUs `meaning` is
+    what makes the error, and the word says which of the device's words are those of that error.
     """
 
     position: int
-    meaning: str
+    meaning: Any
 
 
 class Launch(NamedTuple):
@@ -121,11 +124,12 @@ class Launch(NamedTuple):
     their names. `addresses`: position of the word, slot, and how far behind its start. `numbers`:
     positions, and what goes there. `results` and `scratch` are those of all launches of the op.
     `chunks`: of work; on GPUs workgroups. `overwrites`: pairs of results and operands that may have
-    the same memory. `tables`: memory that words point to, kept alive.
+    the same memory. `tables`: memory that words point to, kept alive. `bound`: on GPUs, the slots
+    of the kernel's arrays.
     """
 
     kernel: Any
-    words: Any
+    words: bytes
     addresses: tuple[tuple[int, int, int], ...]
     numbers: tuple[tuple[int, Number], ...]
     chunks: int
@@ -134,10 +138,15 @@ class Launch(NamedTuple):
     overwrites: tuple[tuple[int, int], ...] = ()
     status: Status | None = None
     tables: tuple[Any, ...] = ()
+    bound: Ints = ()
 
     @property
     def name(self) -> str:
         return self.kernel.name
+
+    def word(self, name: str) -> Any:
+        """The word of a name."""
+        return self.kernel.unpack(self.words)[self.kernel.words.index(name)]
 
 
 class Lowering:
@@ -165,6 +174,10 @@ class Lowering:
         """How far strides take neighbours apart."""
         return dtype.itemsize
 
+    def nbytes(self, shape: Ints, dtype: np.dtype) -> int:
+        """Memory of an array whose elements follow each other."""
+        return product(shape) * dtype.itemsize
+
     def result(self, shape: Ints, dtype: np.dtype, strides: Ints | None = None) -> View:
         """A result, whose axes lie in memory as strides say."""
         assert not self.scratch
@@ -175,13 +188,13 @@ class Lowering:
         elif any(n > 1 and s != t for n, s, t in zip(shape, strides, usual, strict=True)):
             order = tuple(sorted(range(len(shape)), key=lambda k: (-strides[k], shape[k])))
         slot = self.given + len(self.results)
-        self.results.append(Result(shape, dtype, strides, product(shape) * dtype.itemsize, order))
+        self.results.append(Result(shape, dtype, strides, self.nbytes(shape, dtype), order))
         return View(shape, strides, dtype, True, slot)
 
     def temporary(self, shape: Ints, dtype: np.dtype, zeroed: bool = False) -> View:
         """Scratch memory for an array, whose elements follow each other."""
         slot = self.given + len(self.results) + len(self.scratch)
-        self.scratch.append(Scratch(product(shape) * dtype.itemsize, zeroed=zeroed))
+        self.scratch.append(Scratch(self.nbytes(shape, dtype), zeroed=zeroed))
         return View(shape, contiguous(shape, self.step(dtype)), dtype, True, slot)
 
     def is_contiguous(self, x: Layout) -> bool:

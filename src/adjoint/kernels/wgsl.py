@@ -46,7 +46,7 @@ class Unrendered(TypeError):
     """A value that WGSL has no type for."""
 
 
-class Layout(NamedTuple):
+class Loops(NamedTuple):
     """How a launch walks over memory, as far as the text depends on it.
 
     `outer`: how many axes the elements, or the rows, have. `inner`: how many axes each row has.
@@ -62,15 +62,15 @@ class Layout(NamedTuple):
 
 
 class Rendered(NamedTuple):
-    """The parts of a program, see `backends.webgpu.programs`. Words: those of the layout, then the
-    offset of each array and output, the kernel's numbers, and `constants`."""
+    """The parts of a program, see `backends.webgpu.programs`. Words: those of the loops, then where
+    each array and output begins, the kernel's numbers, and `constants`."""
 
     inputs: dict[str, str]
     outputs: dict[str, str]
     words: str
     declarations: str
     body: str
-    constants: tuple[float, ...]
+    constants: dict[str, float]
 
 
 def storage_type(type: Type) -> str:
@@ -93,17 +93,17 @@ def accumulator(reduction: Value) -> Accumulator:
     return total(how, source, reduction.type, source)
 
 
-def render(kernel: Kernel, layout: Layout, width: int) -> Rendered:
+def render(kernel: Kernel, loops: Loops, width: int) -> Rendered:
     """`width`: how many invocations a workgroup has."""
-    renderer = WGSLRenderer(kernel, layout, width)
+    renderer = WGSLRenderer(kernel, loops, width)
     return renderer.render_rows() if kernel.reduces else renderer.render_elements()
 
 
 class WGSLRenderer:
     """`names`: what stands for the values that have been written, in the scopes that are open."""
 
-    def __init__(self, kernel: Kernel, layout: Layout, width: int) -> None:
-        self.kernel, self.layout, self.width = kernel, layout, width
+    def __init__(self, kernel: Kernel, loops: Loops, width: int) -> None:
+        self.kernel, self.loops, self.width = kernel, loops, width
         self.sources = sorted(kernel.sources.items())
         self.lines: list[str] = []
         self.declarations: list[str] = []
@@ -111,7 +111,7 @@ class WGSLRenderer:
         self.names: dict[Value, str] = {}
         self.opaque = kept_apart(kernel.values)
         self.count = 0
-        shared = dict(layout.shared)
+        shared = dict(loops.shared)
         self.array = {k: f"out{shared[k]}" if k in shared else f"x{k}" for k, _ in self.sources}
         self.arrays = [f"x{k}" for k, _ in self.sources]
         self.arrays += [f"out{k}" for k in range(len(kernel.outputs))]
@@ -130,7 +130,7 @@ class WGSLRenderer:
 
     def render_rows(self) -> Rendered:
         """Each workgroup, or each invocation, computes a row."""
-        whole = self.layout.whole
+        whole = self.loops.whole
         self.line("let row = group;" if whole else f"let row = group * {self.width}u + lane;")
         self.line("if (row >= p.rows) { return; }")
         self.start = self.places("row", "outer", self.arrays)
@@ -156,11 +156,11 @@ class WGSLRenderer:
         return self.rendered("rows length")
 
     def rendered(self, words: str) -> Rendered:
-        layout, shared = self.layout, dict(self.layout.shared)
+        loops, shared = self.loops, dict(self.loops.shared)
         names = words.split()
-        if not layout.flat:
-            axes = [f"outer{a}" for a in range(layout.outer)]
-            axes += [f"inner{a}" for a in range(layout.inner)]
+        if not loops.flat:
+            axes = [f"outer{a}" for a in range(loops.outer)]
+            axes += [f"inner{a}" for a in range(loops.inner)]
             names += [f"{axis}_size" for axis in axes]
             names += [f"{axis}_{array}" for array in self.arrays for axis in axes]
         names += [f"at_{array}" for array in self.arrays]
@@ -176,14 +176,14 @@ class WGSLRenderer:
             " ".join(names),
             "\n".join(self.declarations),
             "\n".join([*first, *self.lines]),
-            tuple(self.constants.values()),
+            self.constants,
         )
 
     # Rows.
 
     def loop_along_row(self) -> "Scope":
         """A loop over the elements of the row, which are loaded."""
-        first, step = ("lane", f"{self.width}u") if self.layout.whole else ("0u", "1u")
+        first, step = ("lane", f"{self.width}u") if self.loops.whole else ("0u", "1u")
         scope = Scope(self, f"for (var e = {first}; e < p.length; e += {step}) {{")
         varying = [f"x{k}" for k, v in self.sources if v.op == "element"]
         varying += [f"out{k}" for k, out in enumerate(self.kernel.outputs) if out.varies]
@@ -206,7 +206,7 @@ class WGSLRenderer:
         with self.loop_along_row():
             for v, acc in how.items():
                 self.assign(held[v], acc.step(held[v], self.named(v.args[0])))
-        if self.layout.whole:
+        if self.loops.whole:
             self.combine(how, held)
         for v, acc in how.items():
             [self.names[v]] = self.written([acc.result(held[v])])
@@ -267,9 +267,9 @@ class WGSLRenderer:
     ) -> dict[str, str]:
         """Where each array has the element with an index."""
         first = start or {array: f"p.at_{array}" for array in arrays}
-        if self.layout.flat and axes == "outer" and not self.kernel.reduces:
+        if self.loops.flat and axes == "outer" and not self.kernel.reduces:
             return {array: f"{first[array]} + {index}" for array in arrays}
-        rank = self.layout.outer if axes == "outer" else self.layout.inner
+        rank = self.loops.outer if axes == "outer" else self.loops.inner
         rest, coordinates = index, {}
         for axis in reversed(range(rank)):
             if axis:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..._foundation.errors import DeviceError, DTypeError
+from ..._foundation.silence import compute
 from ..spaces import Ints
 from .buffers import Memory
 
@@ -95,6 +96,21 @@ class Array:
 
     def __repr__(self) -> str:
         return f"<{self.device} array {self.dtype}{list(self.shape)}>"
+
+
+def in_memory(x: Array) -> Array:
+    """The same array; not as a number, if it was one."""
+    return x if x.number is None else type(x)(x.shape, x.dtype, x.memory, x.strides)
+
+
+def number_word(number: Any, dtype: np.dtype) -> Any:
+    """A number as it goes into a word; infinite where it is too large."""
+    if dtype.kind == "f":
+        return float(compute(np.float32, number))
+    if dtype.kind == "b":
+        return int(bool(number))
+    number = int(number) & 0xFFFFFFFF
+    return number - (number >> 31 << 32)
 
 
 def contiguous(shape: Ints) -> Ints:

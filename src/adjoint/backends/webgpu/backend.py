@@ -13,10 +13,9 @@ from ..._foundation.spans import observed
 from . import elementwise, host
 from .arrays import Array
 from .device import Device
-from .maps import Launcher, copy_into
+from .launcher import Launcher, copy_into
 from .movement import sliced
-from .reductions import cross_entropy_gradient
-from .rows import RowLauncher
+from .reductions import backward_of_cross_entropy
 from .table import KERNELS
 
 # Modules that enter their functions into KERNELS.
@@ -59,7 +58,7 @@ class WebGPU:
         self.DEVICE = name
         for source in SOURCES.split():
             importlib.import_module(f".{source}", __package__)
-        self.BACKWARD = {"cross_entropy": cross_entropy_gradient}
+        self.BACKWARD = {"cross_entropy": backward_of_cross_entropy}
         dtypes = list(self.gpu.dtypes)
         self.FLOATS = {d: Numbers(self, d) for d in dtypes if d.kind == "f"}
         self.INTEGERS = {d: Numbers(self, d) for d in dtypes if d.kind != "b"}
@@ -129,9 +128,9 @@ class WebGPU:
 
     def launcher(self, kernel: Any) -> Launcher | None:
         """What runs a kernel on arrays; None where it has more arrays than can be bound."""
-        if len(kernel.sources) + len(kernel.outputs) > self.gpu.most_arrays:
+        if len(kernel.sources) + len(kernel.outputs) > self.gpu.target.arrays:
             return None
-        return RowLauncher(kernel) if kernel.reduces else Launcher(kernel)
+        return Launcher(kernel)
 
     def empty(self, shape: tuple, dtype: np.dtype) -> Array:
         return self.gpu.empty(shape, dtype)

@@ -18,11 +18,14 @@ import functools
 import math
 from typing import NamedTuple
 
+from ..launches import View
 from ..spaces import Ints
-from . import elementwise
-from .arrays import WGSL, Array
+from .arrays import WGSL
+from .elementwise import described
+from .fills import axis_words, per_axis
+from .lowering import ProgramLowering, lowering
+from .maps import lower_map
 from .programs import ROUNDS, Program, check_rounds
-from .table import kernel
 from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
 
 RUN = 16  # channels that are read before the next element of the kernel
@@ -44,10 +47,10 @@ class Axis(NamedTuple):
 
 
 WORDS = """
-    blocks groups tiles count batch channels outs x_offset x_image x_channel
-    w_offset w_group w_out w_channel biased bias_offset bias_step y_image y_channel
+    blocks groups tiles count batch channels outs at_x x_image x_channel
+    at_w w_group w_out w_channel biased at_bias bias_step y_image y_channel
 """
-AXIS_WORDS = " ".join(f" {name}$a" for name in (*Axis._fields, "x", "w", "y"))
+AXIS_WORDS = " ".join((*Axis._fields, "x", "w", "y"))
 PHASE = """
     let phase$a = rest % p.phases$a;
     rest /= p.phases$a;
@@ -119,12 +122,12 @@ def windows_by_weights(type: str, rank: int, spots: int, images: int, wide: int)
     var taps = 1u;
     {repeated(PHASE, a=rank)}
     if (rest > 0u) {{ return; }}
-    let x_base = p.x_offset + part * p.channels * p.x_channel;
-    let w_base = p.w_offset + part * p.w_group + o0 * p.w_out;
+    let x_base = p.at_x + part * p.channels * p.x_channel;
+    let w_base = p.at_w + part * p.w_group + o0 * p.w_out;
     {repeated(SPOT + by_axis(SPOT_AXIS, rank) + SPOT_IMAGE, s=spots)}
     {repeated("let image_at$i = $iu * p.x_image;", i=images)}
 
-    let bias_at = p.bias_offset + (part * p.outs + o0) * p.bias_step;
+    let bias_at = p.at_bias + (part * p.outs + o0) * p.bias_step;
     {loaded("bias", "bias_at", "p.bias_step", wide, number)}
     {repeated(f"let first_sum$v = select({vector}(), bias$v, p.biased == 1u);", v=count)}
     {repeated("var sum$s_$i_$v = first_sum$v;", s=spots, i=images, v=count)}
@@ -159,86 +162,98 @@ def windows_by_weights(type: str, rank: int, spots: int, images: int, wide: int)
         f"windows_by_weights {type} {rank} {spots}x{images}x{wide}",
         {"x": type, "w": type, "bias": type},
         {"out": type},
-        WORDS + repeated(AXIS_WORDS, a=rank),
+        WORDS + per_axis(rank, AXIS_WORDS),
         body,
         declarations=f"const LANES = {LANES}u; const IMAGES = {images}u;" + put(type, wide),
         workgroup=LANES,
     )
 
 
-def multiply(
-    x: Array,
-    w: Array,
-    bias: Array | None,
-    out: Array,
-    groups: int,
-    w_strides: Ints,
-    axes: list[Axis],
-) -> None:
-    """Launch windows by weights; `w_strides`: along the output's, and the input's channels."""
+class Product(NamedTuple):
+    """Windows by weights; `w_strides`: along the output's, and the input's channels."""
+
+    x: View
+    w: View
+    bias: View | None
+    out: View
+    groups: int
+    w_strides: Ints
+    axes: list[Axis]
+
+
+def multiply(to: ProgramLowering, product: Product) -> None:
+    x, w, bias, out, groups, w_strides, axes = product
     batch, outs, channels = x.shape[0], out.shape[1] // groups, x.shape[1] // groups
     taps = math.prod([axis.kernel for axis in axes])
     rounds = taps * (channels + 3)  # of the loop over channels, and of those around it
     if rounds > ROUNDS and groups == 1 and channels > 1:
-        run = max(1, ROUNDS // taps - 3)
-        return multiply_in_runs(x, w, bias, out, w_strides, axes, run)
+        multiply_in_runs(to, product, max(1, ROUNDS // taps - 3))
+        return
     check_rounds("a convolution", rounds)
     images = min(TALL, 1 << (batch - 1).bit_length())
     count = -(-batch // images) * math.prod([axis.out for axis in axes])
     spots, wide = TALL // images if count > LANES else 1, width(outs)
     blocks, tiles = -(-outs // wide), -(-count // (LANES * spots))
-    words = [blocks, groups, tiles, count, batch, channels, outs, x.offset, *x.strides[:2]]
-    words += [w.offset, w.shape[0] // groups * w.strides[0], *w_strides]
-    words += [0, 0, 0] if bias is None else [1, bias.offset, *bias.strides]
-    words += out.strides[:2]
-    for k, axis in enumerate(axes, 2):
-        words += (*axis, x.strides[k], w.strides[k], out.strides[k])
+    words = {"blocks": blocks, "groups": groups, "tiles": tiles, "count": count, "batch": batch}
+    words |= {
+        "channels": channels,
+        "outs": outs,
+        "x_image": x.strides[0],
+        "x_channel": x.strides[1],
+    }
+    words |= {"w_group": w.shape[0] // groups * w.strides[0], "w_out": w_strides[0]}
+    words |= {"w_channel": w_strides[1], "y_image": out.strides[0], "y_channel": out.strides[1]}
+    words |= {"biased": bias is not None, "bias_step": 0 if bias is None else bias.strides[0]}
+    along = (x.strides[2:], w.strides[2:], out.strides[2:])
+    words |= axis_words(AXIS_WORDS, *zip(*axes, strict=True), *along)
     phases = math.prod([axis.phases for axis in axes])
     program = windows_by_weights(WGSL[x.dtype], len(axes), spots, images, wide)
     arrays = [x, w, w if bias is None else bias, out]
-    x.gpu.run(program, arrays, words, blocks * groups * tiles * phases)
+    to.launch(program, blocks * groups * tiles * phases, *arrays, **words)
 
 
-def multiply_in_runs(
-    x: Array, w: Array, bias: Array | None, out: Array, w_strides: Ints, axes: list[Axis], run: int
-) -> None:
+def multiply_in_runs(to: ProgramLowering, product: Product, run: int) -> None:
     """The same for so many channels that the sums over them are made of several."""
+    x, w, _, out, _, w_strides, _ = product
     channels, (rows, columns) = x.shape[1], w.shape[:2]
     along = int(w_strides[1] == w.strides[1] if rows == columns else columns == channels)
-    add = elementwise.launcher("add", (out.dtype, out.dtype), (), None)
+    add = described("add", (out.dtype, out.dtype), (), None)
+    more = to.temporary(out.shape, out.dtype)
     for first in range(0, channels, run):
         size = min(run, channels - first)
-        part = x.view((x.shape[0], size, *x.shape[2:]), x.strides, x.offset + first * x.strides[1])
+        part = x.view((x.shape[0], size, *x.shape[2:]), x.strides, first * x.strides[1])
         shape = tuple(size if k == along else n for k, n in enumerate(w.shape))
-        own = w.view(shape, w.strides, w.offset + first * w.strides[along])
-        target = out if not first else out.gpu.empty(out.shape, out.dtype)
-        multiply(part, own, bias if not first else None, target, 1, w_strides, axes)
-        if first:
-            add.map([out, target], (), [out])
+        own = w.view(shape, w.strides, first * w.strides[along])
+        if not first:
+            multiply(to, product._replace(x=part, w=own))
+        else:
+            multiply(to, product._replace(x=part, w=own, bias=None, out=more))
+            lower_map(to, add, [out, more], [out])
 
 
-@kernel
-def conv(x, w, bias=None, *, stride, padding, dilation, groups):
+@lowering
+def conv(to: ProgramLowering, x: View, w: View, *bias: View, stride, padding, dilation, groups):
     sizes = zip(x.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
     axes = []
     for n, k, s, (before, after), d in sizes:
         size = (n + before + after - d * (k - 1) - 1) // s + 1
         axes.append(Axis(1, n, size, size, k, -before, -d, 1, d, s))
-    out = x.gpu.empty((x.shape[0], w.shape[0], *[axis.size for axis in axes]), x.dtype)
+    out = to.result((x.shape[0], w.shape[0], *[axis.size for axis in axes]), x.dtype)
     if out.size:
-        multiply(x, w, bias, out, groups, w.strides[:2], axes)
-    return out
+        given = bias[0] if bias else None
+        multiply(to, Product(x, w, given, out, groups, w.strides[:2], axes))
 
 
-@kernel
-def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
+@lowering
+def conv_input(
+    to: ProgramLowering, g: View, w: View, *, x_shape, stride, padding, dilation, groups
+):
     """Gradient of conv with respect to its input, given the gradient g of its output."""
-    out = g.gpu.empty(x_shape, g.dtype)
+    out = to.result(x_shape, g.dtype)
     sizes = zip(x_shape[2:], g.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
     axes = []
     for n, read, k, s, (before, _), d in sizes:
         common = math.gcd(s, d)
         axes.append(Axis(s, read, -(-n // s), n, k, before, d, s // common, -d // common, 1))
     if out.size:
-        multiply(g, w, None, out, groups, w.strides[1::-1], axes)
-    return out
+        multiply(to, Product(g, w, None, out, groups, w.strides[1::-1], axes))

@@ -93,8 +93,8 @@ def determinants(x: Array) -> tuple[Array, ...]:
     """Signs, logarithms of absolute values, the determinants themselves, factors, pivots."""
     factors, pivots = lu(x)
     out = [x.gpu.empty(x.shape[:-2], x.dtype) for _ in range(3)]
-    count = out[0].size
-    x.gpu.run(DETERMINANTS, [factors, pivots, *out], [count, x.shape[-1], math.inf], count)
+    count, arrays = out[0].size, [factors, pivots, *out]
+    x.gpu.launch(DETERMINANTS, count, *arrays, count=count, n=x.shape[-1], infinity=math.inf)
     return *out, factors, pivots
 
 
@@ -249,8 +249,9 @@ def taken_apart(x: Array) -> tuple[Array, Array, Array]:
     team = ALONE if x.shape[-1] <= TINY else LARGE
     n = x.shape[-1]
     for first, last in ranges(n, team):
-        steps = [count, n, first, last]
-        x.gpu.run(complete_program(team), [parts, rows, columns], steps, team.groups(count))
+        words = {"count": count, "n": n, "first": first, "last": last}
+        program = complete_program(team)
+        x.gpu.launch(program, team.groups(count), parts, rows, columns, **words)
     return parts, rows, columns
 
 
@@ -281,7 +282,7 @@ def cofactors(x: Array) -> Array:
     out = x.gpu.empty(x.shape, x.dtype)
     if x.size:
         parts = taken_apart(x)
-        x.gpu.run(DIAGONAL, [*parts, out], [x.size, x.shape[-1]], -(-x.size // 64))
+        x.gpu.launch(DIAGONAL, -(-x.size // 64), *parts, out, size=x.size, n=x.shape[-1])
         put_together(*parts, out)
     return out
 
@@ -299,6 +300,7 @@ def cofactors_change(x: Array, y: Array) -> Array:
         exchange(turned(z), parts[2], 0, n)
         solve_lower(triangles, z, unit=True)
         solve_lower(turned(triangles), turned(z), unit=True)
-        x.gpu.run(DIAGONAL_CHANGE, [*parts, inner, out], [x.size // n, n], x.size // n)
+        count = x.size // n
+        x.gpu.launch(DIAGONAL_CHANGE, count, *parts, inner, out, count=count, n=n)
         put_together(*parts, out)
     return out

@@ -9,6 +9,7 @@ import atexit
 import math
 import os
 import signal
+import struct
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,12 +19,13 @@ import numpy as np
 
 from ..._foundation.errors import DeviceError, KernelError
 from ..._foundation.spans import observed
+from ..launches import Launch, Target
 from . import adapters
-from .arrays import SIZES, WGSL, check_dtype
+from .arrays import SIZES, WGSL, check_dtype, number_word
 from .arrays import Array as AnyArray
 from .buffers import Buffer, BufferPool, Memory
 from .programs import Program
-from .status import SIZE, Status
+from .status import SIZE, WORD, Status
 from .times import Times
 
 ALIGNMENT = 256  # bytes, of the words of a launch
@@ -39,9 +41,12 @@ BYTES = ("max-storage-buffer-binding-size", "max-buffer-size")
 STATUS_BYTES = 4 * SIZE
 BINDINGS = "max-storage-buffers-per-shader-stage"
 
+put_integer, put_float = struct.Struct("<i").pack_into, struct.Struct("<f").pack_into
+
 
 class Device:
-    """`counts`: how often what has been done. `status`: what programs found wrong with data."""
+    """`counts`: how often what has been done. `status`: what programs found wrong with data.
+    `target`: what launches for it depend on."""
 
     Array: Any  # the class of its arrays
 
@@ -53,11 +58,14 @@ class Device:
         self.lost: str | None = None
         self.features = [feature for feature in FEATURES if feature in adapter.features]
         self.dtypes = {d: t for d, t in WGSL.items() if t != "f16" or "shader-f16" in self.features}
-        self.most_arrays = min(adapter.limits[BINDINGS], MOST_ARRAYS)
+        traits = {"software"} if adapter.info["adapter_type"] == "CPU" else set()
+        traits |= {"f16"} & set(self.dtypes.values())
+        most_arrays = min(adapter.limits[BINDINGS], MOST_ARRAYS)
+        self.target = Target(name, frozenset(traits), arrays=most_arrays)
         sizes = {limit: adapter.limits[limit] for limit in BYTES}
         self.handle = adapter.request_device_sync(
             required_features=self.features,
-            required_limits={**sizes, BINDINGS: self.most_arrays},
+            required_limits={**sizes, BINDINGS: most_arrays},
             label="adjoint",
         )
         self.queue = self.handle.queue
@@ -158,6 +166,8 @@ class Device:
         """A new array; what is in it is left over from others."""
         return self.Array(shape, dtype, self.pool.take(math.prod(shape) * SIZES[dtype]))
 
+    temporary = empty  # for functions that a lowering, or a device, is given
+
     def upload(self, array: np.ndarray) -> Memory:
         """Copy the elements of an array to new memory, one after the other."""
         self.check()
@@ -222,38 +232,96 @@ class Device:
     # Launches.
 
     def run(
-        self, program: Program, arrays: Sequence[AnyArray], words: Sequence[Any], groups: int
-    ) -> None:
-        """Record a launch of a program: its inputs and outputs in order, words, and workgroups."""
+        self,
+        launches: Sequence[Launch],
+        operands: Sequence[AnyArray],
+        numbers: Any = (),
+        outputs: Sequence[AnyArray] | None = None,
+    ) -> list[AnyArray]:
+        """Run the launches of an op on arrays, with numbers by key; results go into new memory, or
+        into outputs."""
+        first, kind, take = launches[0], self.Array, self.pool.take
+        for x in operands:
+            if type(x) is not kind:
+                raise TypeError("arrays of different devices")
+        results = (
+            [
+                kind(shape, dtype, take(size), strides)
+                for shape, dtype, strides, size, _ in first.results
+            ]
+            if outputs is None
+            else list(outputs)
+        )
+        slots = [*operands, *results]
+        if first.scratch:
+            slots += [kind((), WORD, take(scratch.bytes)) for scratch in first.scratch]
+        with self.lock:
+            for launch in launches:
+                missing = [
+                    (position, offset + plus)
+                    for position, slot, plus in launch.addresses
+                    if (offset := slots[slot].offset)
+                ]
+                for position, number in launch.numbers:
+                    missing.append((position, number_word(numbers[number.key], number.dtype)))
+                if launch.status is not None:
+                    position, meaning = launch.status
+                    place = self.status.place_of(meaning)
+                    missing += [(position, place)] if place else []
+                    slots.append(self.status.array)  # slot STATUS
+                words: Any = launch.words
+                if missing:
+                    words = bytearray(words)
+                    for position, word in missing:
+                        (put_float if type(word) is float else put_integer)(
+                            words, 4 * position, word
+                        )
+                if launch.chunks:
+                    buffers: Any = [slots[k]._memory.buffer for k in launch.bound]
+                    self.record(launch.kernel, buffers, words, launch.chunks)
+        return results
+
+    def launch(self, program: Program, groups: int, /, *arrays: AnyArray, **words: Any) -> None:
+        """Launch a program on arrays, in order, with words by name: a step of a function that has
+        no launches to keep, as it looks at data on the way."""
         if not groups:
             return
+        kind, buffers = self.Array, []
+        for start, x in zip(program.starts, arrays, strict=True):
+            if type(x) is not kind:
+                raise TypeError("arrays of different devices")
+            if start is not None:
+                words[start] = x.offset
+            else:
+                assert not x.offset, f"{program.name} has no word for where an array begins"
+            buffers.append((x._memory or x.memory).buffer)
         with self.lock:
-            for x in arrays:
-                if type(x) is not self.Array:
-                    raise TypeError("arrays of different devices")
-            buffers = [(x._memory or x.memory).buffer for x in arrays]
-            pipeline = self.pipelines.get(program) or self.pipeline(program)
-            if self.cursor + WINDOW > len(self.words) or self.launches >= LAUNCHES:
-                self.submit()
-            if self.open is None:
-                self.begin(program)
-            key = (program.access, *[buffer.number for buffer in buffers])
-            group = self.bind_groups.get(key) or self.bind_group(key, buffers)
-            for buffer in buffers:
-                buffer.batch = self.batch
-            start = self.cursor
-            program.pack(self.words, start, *words)
-            self.cursor = start + program.size + -program.size % ALIGNMENT
-            step: Any = self.open
-            step.set_pipeline(pipeline)
-            step.set_bind_group(0, group)
-            step.set_bind_group(1, self.words_group, (start,))
-            rows = -(-groups // MOST_GROUPS)
-            step.dispatch_workgroups(-(-groups // rows), rows)
-            self.launches += 1
-            if self.times is not None:
-                step.end()
-                self.open = None
+            self.record(program, buffers, program.pack(*program.in_order(words)), groups)
+
+    def record(self, program: Program, buffers: list[Buffer], words: bytes, groups: int) -> None:
+        """Record a launch, with the lock taken."""
+        pipeline = self.pipelines.get(program) or self.pipeline(program)
+        if self.cursor + WINDOW > len(self.words) or self.launches >= LAUNCHES:
+            self.submit()
+        if self.open is None:
+            self.begin(program)
+        key = (program.access, *[buffer.number for buffer in buffers])
+        group = self.bind_groups.get(key) or self.bind_group(key, buffers)
+        for buffer in buffers:
+            buffer.batch = self.batch
+        start = self.cursor
+        program.put(self.words, start, words)
+        self.cursor = start + program.size + -program.size % ALIGNMENT
+        step: Any = self.open
+        step.set_pipeline(pipeline)
+        step.set_bind_group(0, group)
+        step.set_bind_group(1, self.words_group, (start,))
+        rows = -(-groups // MOST_GROUPS)
+        step.dispatch_workgroups(-(-groups // rows), rows)
+        self.launches += 1
+        if self.times is not None:
+            step.end()
+            self.open = None
 
     def begin(self, program: Program) -> None:
         """Open a compute pass; where times are taken, one for this launch."""

@@ -25,16 +25,25 @@ from ...kernels.language import (
     not_equal,
     select,
 )
-from ...kernels.ops import Unsupported, is_finite, is_infinite, is_nan, kernel_of
+from ...kernels.ops import OPS, Unsupported, is_finite, is_infinite, is_nan, kernel_of
+from ..launches import Number, View
 from .arrays import Array, check_dtype
-from .maps import Launcher
+from .launcher import Launcher
+from .lowering import LOWERINGS, ProgramLowering
+from .maps import lower_map
 
 
 @functools.cache
 def launcher(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any) -> Launcher:
     """The launcher of an op's kernel for arrays of these dtypes."""
+    return Launcher(described(name, dtypes, attributes, dtype))
+
+
+@functools.cache
+def described(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any) -> Kernel:
+    """An op's kernel. Attributes are its numbers, in their order; `dtype` isn't one."""
     try:
-        return Launcher(kernel_of(name, dtypes, attributes, dtype))
+        return kernel_of(name, dtypes, attributes, dtype)
     except Unsupported:
         if name not in MORE:
             raise
@@ -42,7 +51,16 @@ def launcher(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any) 
     half = any(x.type == F16 for x in inputs)
     wide = [convert(x, F32) if x.type == F16 else x for x in inputs]
     out = MORE[name](*wide) if dtype is None else MORE[name](*wide, dtype)
-    return Launcher(Kernel((convert(out, F16) if half and out.type == F32 else out,)))
+    return Kernel((convert(out, F16) if half and out.type == F32 else out,))
+
+
+def elements(name: str, to: ProgramLowering, *inputs: View | None, **attrs: Any) -> None:
+    """Lower an elementwise op. A run is given its numbers by their names."""
+    dtypes = tuple([None if x is None else x.dtype for x in inputs])
+    kernel = described(name, dtypes, tuple(attrs), attrs.get("dtype"))
+    names = [k for k in attrs if k != "dtype"]
+    numbers = {k: Number(names[k], type.dtype) for k, type in kernel.scalars.items()}
+    lower_map(to, kernel, [x for x in inputs if x is not None], numbers=numbers)
 
 
 # What NumPy has its own ways with, and the kernel language doesn't describe for the CPU.
@@ -136,6 +154,8 @@ MORE: dict[str, Callable[..., Value]] = {
     "multiply": of_booleans(lambda x, y: x & y),
     **dict.fromkeys(("abs", "square", "relu"), of_booleans(unchanged_value)),
 }
+
+LOWERINGS |= {name: functools.partial(elements, name) for name in {*OPS, *MORE}}
 
 
 def function(name: str, plain: int) -> Callable:

@@ -8,9 +8,9 @@ import functools
 import math
 
 from .arrays import Array
-from .matmul import matmul
 from .programs import Program
-from .stacks import ELEMENT, layout, part, place, steps, turned, upside_down
+from .stacks import ELEMENT, part, place, step_words, steps, turned, upside_down
+from .table import KERNELS
 from .teams import ALONE, LARGE, SMALL, TINY, Team
 
 BLOCK = 32  # columns of what is taken apart at once
@@ -145,8 +145,9 @@ EXCHANGE = exchange_program()
 def exchange(x: Array, pivots: Array, start: int, stop: int, *, backwards: bool = False) -> None:
     """Exchange rows of x by the pivots from start to stop."""
     count, rows, columns = x.shape
-    words = [count, columns, start, stop, int(backwards), rows, *layout(x)]
-    x.gpu.run(EXCHANGE, [pivots, x], words, count * -(-columns // 64))
+    words = {"count": count, "columns": columns, "start": start, "stop": stop}
+    words |= {"backwards": backwards, "pivots_step": rows, **step_words(x=x)}
+    x.gpu.launch(EXCHANGE, count * -(-columns // 64), pivots, x, **words)
 
 
 def lu(x: Array, pivots: Array) -> None:
@@ -162,10 +163,11 @@ def take_apart(x: Array, pivots: Array, start: int, stop: int) -> None:
     n = x.shape[1]
     if stop - start <= BLOCK:
         block = part(x, start, n, start, stop)
-        words = [len(x), n - start, stop - start, start, n, *layout(block)]
+        words = {"count": len(x), "rows": n - start, "columns": stop - start, "first": start}
+        words |= {"pivots_step": n, **step_words(x=block)}
         short = TINY < n and n - start <= SHORT
         team = ALONE if n <= TINY else SMALL if short else LARGE
-        x.gpu.run(panel_program(team, short), [block, pivots], words, team.groups(len(x)))
+        x.gpu.launch(panel_program(team, short), team.groups(len(x)), block, pivots, **words)
         return
     middle = start + half(stop - start)
     take_apart(x, pivots, start, middle)
@@ -249,8 +251,8 @@ def cholesky(x: Array, found: Array, start: int = 0) -> None:
     n = x.shape[-1]
     if n <= BLOCK:
         team = ALONE if n <= TINY else SMALL
-        words = [len(x), n, start, math.nan, *layout(x)]
-        x.gpu.run(cholesky_program(team), [x, found], words, team.groups(len(x)))
+        words = {"count": len(x), "columns": n, "first": start, "nan": math.nan, **step_words(x=x)}
+        x.gpu.launch(cholesky_program(team), team.groups(len(x)), x, found, **words)
         return
     m = half(n)
     first, below, last = part(x, 0, m, 0, m), part(x, m, n, 0, m), part(x, m, n, m, n)
@@ -319,10 +321,11 @@ def substitute(x: Array, y: Array, *, unit: bool) -> None:
     """y = inv(x) @ y for lower triangles x of one block."""
     count, n, columns = y.shape
     same, tiny = x.memory is y.memory, n <= TINY
-    words = [count, n, columns, int(unit), *layout(x, y)]
+    words = {"count": count, "n": n, "columns": columns, "unit": unit, "at_x": x.offset}
     arrays = [y] if same else [x, y]
     groups = -(-count * columns // 64) if tiny else count * -(-columns // 64)
-    y.gpu.run(substitution_program(same, tiny), arrays, words, groups)
+    program = substitution_program(same, tiny)
+    y.gpu.launch(program, groups, *arrays, **words, **step_words(x=x, y=y))
 
 
 def solve_lower(x: Array, y: Array, *, unit: bool) -> None:
@@ -369,6 +372,6 @@ TAKE_AWAY = Program(
 
 def take_away(x: Array, left: Array, right: Array, *, lower: bool = False) -> None:
     """x -= left @ right, or only what isn't above the diagonal."""
-    product = matmul(left, right)
-    words = [x.size, *x.shape[1:], int(lower), *layout(x)]
-    x.gpu.run(TAKE_AWAY, [product, x], words, -(-x.size // 256))
+    product, (_, rows, columns) = KERNELS["matmul"](left, right), x.shape
+    words = {"size": x.size, "rows": rows, "columns": columns, "lower": lower, **step_words(x=x)}
+    x.gpu.launch(TAKE_AWAY, -(-x.size // 256), product, x, **words)

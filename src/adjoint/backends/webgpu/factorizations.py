@@ -8,15 +8,17 @@ import math
 import numpy as np
 
 from ..._foundation.errors import AdjointError
+from ..launches import View
 from . import elimination, host
 from .arrays import Array, Ints, broadcast_shape
-from .maps import contiguous_copy
+from .launcher import contiguous_copy
+from .lowering import ProgramLowering, on_arrays
 from .programs import Program
 from .solving import copied_unless, no_gradient, over
-from .stacks import LARGEST, layout, place, stacked, steps, turned
+from .stacks import LARGEST, place, stacked, step_words, steps, turned
 from .status import WORD, refusal
 from .table import KERNELS, kernel
-from .triangles import mirrored, triangle, with_image
+from .triangles import with_image
 
 SPOIL = Program(
     "spoil",
@@ -44,15 +46,15 @@ def not_definite(shape: Ints, index: int, word: int) -> AdjointError:
 
 @kernel
 def cholesky(x: Array) -> Array:
-    out = triangle(x, k=0, upper=False)
+    out = KERNELS["triangle"](x, k=0, upper=False)
     if x.size:
         matrices = stacked(out)
         found = x.gpu.empty((len(matrices),), WORD)
         elimination.cholesky(matrices, found)
         each = out.shape[-1] ** 2
         if each > elimination.BLOCK**2:
-            words = [out.size, each, math.nan]
-            x.gpu.run(SPOIL, [found, out], words, -(-out.size // 256))
+            words = {"size": out.size, "each": each, "nan": math.nan}
+            x.gpu.launch(SPOIL, -(-out.size // 256), found, out, **words)
         x.gpu.status.report(found, not_definite, x.shape)
     return out
 
@@ -60,10 +62,15 @@ def cholesky(x: Array) -> Array:
 @kernel
 def cholesky_gradient(dout: Array, out: Array) -> Array:
     upper, solve = turned(out), KERNELS["solve_triangular"]
-    inner = mirrored(KERNELS["matmul"](upper, dout))
+    inner = KERNELS["mirrored"](KERNELS["matmul"](upper, dout))
     half = solve(upper, inner, upper=True, unit=False)
     whole = solve(upper, turned(half), upper=True, unit=False)
-    return with_image("mirrored_half", "0.5 * select(own, image, column > row)", whole)
+    return mirrored_half(whole)
+
+
+@on_arrays
+def mirrored_half(to: ProgramLowering, x: View) -> None:
+    with_image(to, "mirrored_half", "0.5 * select(own, image, column > row)", x)
 
 
 def largest(name: str) -> str:
@@ -113,8 +120,10 @@ def gauge(x: Array, free: Array, scale: Array, *, asked: str) -> Array:
     free, scale = over(free, batch), over(scale, batch)
     found = x.gpu.empty((len(free),), WORD)
     limit = float(np.sqrt(np.finfo(x.dtype).eps))
-    words = [len(free), limit, *free.shape[1:], *scale.shape[1:], *layout(free, scale)]
-    x.gpu.run(GAUGE, [free, scale, found], words, len(free))
+    words = {"count": len(free), "limit": limit, **step_words(free=free, scale=scale)}
+    words |= {"free_rows": free.shape[1], "free_columns": free.shape[2]}
+    words |= {"scale_rows": scale.shape[1], "scale_columns": scale.shape[2]}
+    x.gpu.launch(GAUGE, len(free), free, scale, found, **words)
     first = x.gpu.status.report(found, no_gradient, asked)
     row = contiguous_copy(x).view((1, 1, x.size), (x.size, x.size, 1))
     return copied_unless(first, row, x.shape)

@@ -9,13 +9,12 @@ import math
 
 import numpy as np
 
-from .arrays import Array
-from .device import Device
+from ..launches import View
 from .logarithms import LOGARITHMS
-from .maps import contiguous_copy
+from .lowering import ProgramLowering, lowering
+from .maps import as_contiguous
 from .programs import Program
-from .table import kernel
-from .threefry import FUNCTIONS, GROUP, STATE, after, on_device, state_after
+from .threefry import FUNCTIONS, GROUP, STATE, after, draw_from_any_state
 
 TRIES = 64  # each fails less often than once in twenty
 
@@ -71,14 +70,14 @@ RANDOM_LOG_GAMMA = Program(
     "random_log_gamma",
     {"state": "u32", "alpha": "f32"},
     {"out": "f32", "after": "u32"},
-    "size lowest:f32 nan:f32",
+    "size lowest:f32 nan:f32 at_state at_alpha",
     f"""
     {STATE}
     {after("1u")}
     let i = group * {GROUP}u + lane;
     if (i >= p.size) {{ return; }}
     let own_key = threefry(key, counter);
-    let given = alpha[i];
+    let given = alpha[p.at_alpha + i];
     if (bitcast<u32>(given) - 1u >= 0x7f7fffffu) {{
         out[i] = p.nan;
         return;
@@ -93,13 +92,14 @@ RANDOM_LOG_GAMMA = Program(
 )
 
 
-@kernel
-def random_log_gamma(gpu: Device, state: Array, alpha: Array) -> tuple[Array, Array]:
+@lowering
+def random_log_gamma(to: ProgramLowering, state: View, alpha: View) -> None:
     """Logarithms of gamma variates, and the state after them; NaN unless 0 < alpha < infinity."""
-    out, after = gpu.empty(alpha.shape, alpha.dtype), gpu.empty((4,), state.dtype)
+    out, after = to.result(alpha.shape, alpha.dtype), to.result((4,), state.dtype)
+    arrays = [as_contiguous(to, state), as_contiguous(to, alpha), out, after]
     lowest = float(np.finfo(alpha.dtype).min) / 4  # finite, so that differences of logarithms are
-    words = [alpha.size, lowest, math.nan]
     groups = max(1, -(-alpha.size // GROUP))
-    arrays = [on_device(gpu, state), contiguous_copy(alpha), out, after]
-    gpu.run(RANDOM_LOG_GAMMA, arrays, words, groups)
-    return out, state_after(state, after, 1)
+    to.launch(RANDOM_LOG_GAMMA, groups, *arrays, size=alpha.size, lowest=lowest, nan=math.nan)
+
+
+draw_from_any_state("random_log_gamma", lambda out: 1)

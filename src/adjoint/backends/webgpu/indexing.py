@@ -14,13 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..spaces import merged, steps_in
+from ..launches import View
+from ..spaces import Axes, merged, steps_in
 from .arrays import WGSL, Array, Ints, broadcast_shape, contiguous
-from .joining import WORKGROUP, filled, groups_for, per_axis, stored_as, walk
-from .maps import contiguous_copy, copy_into
+from .fills import WORKGROUP, axis_words, groups_for, per_axis, stored_as, walk
+from .launcher import contiguous_copy
+from .lowering import ProgramLowering, lowering
+from .maps import copy
 from .programs import Program
-from .running import cumulative_sum
-from .table import kernel
+from .status import STATUS
+from .table import KERNELS, kernel
 
 INT32, UINT32 = np.dtype("i4"), np.dtype("u4")
 
@@ -66,13 +69,13 @@ class Selection(NamedTuple):
         return [*others[: self.where], *block, *others[self.where :]]
 
 
-def selected(shape: Ints, strides: Ints, start: int, spec: tuple, indices: Any) -> Selection:
+def selected(shape: Ints, strides: Ints, spec: tuple, indices: Any) -> Selection:
     """`spec` applied to an array with these strides."""
     block = broadcast_shape([i.shape for i in indices]) if indices else ()
     advanced = [k for k, e in enumerate(spec) if isinstance(e, (int, str))] if indices else [0]
     together = advanced[-1] - advanced[0] == len(advanced) - 1
     sizes, steps, lengths, units = [], [], [], []
-    axis = where = 0
+    axis = where = start = 0
     for k, entry in enumerate(spec):
         if together and k == advanced[0]:
             where = len(sizes)
@@ -103,59 +106,66 @@ def selected(shape: Ints, strides: Ints, start: int, spec: tuple, indices: Any) 
     return Selection(sizes, steps, start, block, where, lengths, units)
 
 
-@kernel
-def index(x: Array, *indices: Array, spec: tuple) -> Array:
-    at = selected(x.shape, x.strides, x.offset, spec, indices)
+@lowering
+def index(to: ProgramLowering, x: View, *indices: View, spec: tuple) -> None:
+    at = selected(x.shape, x.strides, spec, indices)
+    out = to.result(at.shape, x.dtype)
+    x = x.view(x.shape, x.strides, at.start)
     if not indices:
-        return x.view(tuple(at.sizes), tuple(at.steps), at.start)
+        copy(to, out, x.view(at.shape, tuple(at.steps)))
+        return
     if len(indices) == 1:
         given, length, stride = indices[0], at.lengths[0], at.strides[0]
     else:
-        given, length, stride = places(indices, at.block, at.lengths, at.strides), 0, 1
-    steps = at.along(at.steps, None)
-    which = at.along(None, steps_in(given, at.block))
-    return gathered(x, given, at.shape, steps, which, at.start, length, stride)
+        given, length, stride = places(to, indices, at.block, at.lengths, at.strides), 0, 1
+    steps = at.along(at.steps, None), at.along(None, steps_in(given, at.block))
+    gather(to, out, x, given, *steps, length, stride)
 
 
-@kernel
-def take_along_axis(x: Array, index: Array, *, axis: int) -> Array:
-    return taken(x, index, axis, x.shape[axis])
+gathered = KERNELS["index"]
 
 
-def taken(x: Array, index: Array, axis: int, length: int) -> Array:
-    """x's elements at an index along an axis; `length` is 0 if all are known to be in range."""
+def gathered_or_seen(x: Array, *indices: Array, spec: tuple) -> Array:
+    """What an index selects; a view, if it has no arrays."""
+    if indices:
+        return gathered(x, *indices, spec=spec)
+    at = selected(x.shape, x.strides, spec, indices)
+    return x.view(at.shape, tuple(at.steps), x.offset + at.start)
+
+
+KERNELS["index"] = gathered_or_seen
+
+
+@lowering
+def take_along_axis(to: ProgramLowering, x: View, index: View, *, axis: int) -> None:
     if index.size and not x.shape[axis]:
         raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
     steps = [*x.strides[:axis], 0, *x.strides[axis + 1 :]]
-    return gathered(x, index, index.shape, steps, index.strides, x.offset, length, x.strides[axis])
+    out = to.result(index.shape, x.dtype)
+    gather(to, out, x, index, steps, index.strides, x.shape[axis], x.strides[axis])
 
 
-def gathered(
-    x: Array,
-    index: Array,
-    shape: Ints,
+def gather(
+    to: ProgramLowering,
+    out: View,
+    x: View,
+    index: View,
     steps: Sequence[int],
     which: Sequence[int],
-    start: int,
     length: int,
     stride: int,
-) -> Array:
-    """What lies at x's `steps` from `start`, and as many strides further as index says."""
-    out = x.gpu.empty(shape, x.dtype)
-    axes = merged(shape, (steps, which))
-    words = [out.size, start, index.offset, length, stride, *axis_words(axes)]
-    rank = len(axes.sizes) or 1
-    program = gathering(stored_as(x.dtype), WGSL[index.dtype], rank)
-    status = x.gpu.status.for_indices(length > 0)
-    x.gpu.run(program, [x, index, out, status], words, groups_for(out.size))
-    return out
+) -> None:
+    """Take what lies at x's `steps`, and as many strides further as index says. `length`: of the
+    axis that the index is for; 0 if all are known to be in range."""
+    axes = merged(out.shape, (steps, which))
+    words = {"size": out.size, "length": length, "stride": stride, **words_of(axes, "n x i")}
+    program = gathering(stored_as(x.dtype), WGSL[index.dtype], len(axes.sizes) or 1)
+    to.launch(program, groups_for(out.size), x, index, out, STATUS, **words)
 
 
-def axis_words(axes: Any) -> list[int]:
-    """For each axis its length, and the steps of each array."""
-    if not axes.sizes:
-        return [1] + [0] * len(axes.steps)
-    return [n for axis in zip(axes.sizes, *axes.steps, strict=True) for n in axis]
+def words_of(axes: Axes, names: str) -> dict[str, int]:
+    """For each axis its length, and the steps of each array; there is always one."""
+    return axis_words(names, axes.sizes or [1], *(steps or [0] for steps in axes.steps))
 
 
 @functools.cache
@@ -164,12 +174,12 @@ def gathering(type: str, index: str, rank: int) -> Program:
         "gather",
         {"x": type, "index": index},
         {"out": type, "status": "atomic<u32>"},
-        "size start first length stride " + per_axis(rank, "n x i"),
+        "size at_x at_index length stride " + per_axis(rank, "n x i"),
         f"""
     let at = group * {WORKGROUP}u + lane;
     if (at >= p.size) {{ return; }}
-    var source = p.start;
-    var which = p.first;
+    var source = p.at_x;
+    var which = p.at_index;
     {walk(rank, "source += c * p.x{k}; which += c * p.i{k};")}
     out[at] = x[source + position(index[which], p.length) * p.stride];""",
         declarations=position(index),
@@ -178,16 +188,20 @@ def gathering(type: str, index: str, rank: int) -> Program:
 
 
 def places(
-    indices: Sequence[Array], block: Ints, lengths: Sequence[int], strides: Sequence[int]
-) -> Array:
+    to: ProgramLowering,
+    indices: Sequence[View],
+    block: Ints,
+    lengths: Sequence[int],
+    strides: Sequence[int],
+) -> View:
     """How far from the start each element of a block is: the sum of all indices' strides."""
-    out = indices[0].gpu.empty(block, UINT32)
-    status = out.gpu.status.for_indices()
+    out = to.temporary(block, UINT32)
     for k, (given, length, stride) in enumerate(zip(indices, lengths, strides, strict=True)):
         axes = merged(block, [steps_in(given, block)])
         program = placing(WGSL[given.dtype], len(axes.sizes) or 1)
-        words = [out.size, given.offset, length, stride, k > 0, *axis_words(axes)]
-        out.gpu.run(program, [given, out, status], words, groups_for(out.size))
+        words = {"size": out.size, "length": length, "stride": stride, "more": k > 0}
+        words |= words_of(axes, "n i")
+        to.launch(program, groups_for(out.size), given, out, STATUS, **words)
     return out
 
 
@@ -197,11 +211,11 @@ def placing(index: str, rank: int) -> Program:
         "places",
         {"index": index},
         {"out": "u32", "status": "atomic<u32>"},
-        "size first length stride more " + per_axis(rank, "n i"),
+        "size at_index length stride more " + per_axis(rank, "n i"),
         f"""
     let at = group * {WORKGROUP}u + lane;
     if (at >= p.size) {{ return; }}
-    var which = p.first;
+    var which = p.at_index;
     {walk(rank, "which += c * p.i{k};")}
     let step = position(index[which], p.length) * p.stride;
     if (p.more != 0u) {{ out[at] += step; }} else {{ out[at] = step; }}""",
@@ -210,33 +224,33 @@ def placing(index: str, rank: int) -> Program:
     )
 
 
-def numbered(indices: Sequence[Array], at: Selection) -> tuple[Array, int]:
+def numbered(to: ProgramLowering, indices: Sequence[View], at: Selection) -> tuple[View, int]:
     """The places of a block, as numbers that count in a step of as many elements."""
     unit = math.gcd(*at.strides)
-    return places(indices, at.block, at.lengths, [s // unit for s in at.strides]), unit
+    return places(to, indices, at.block, at.lengths, [s // unit for s in at.strides]), unit
 
 
-@kernel
-def assign(x: Array, v: Array, *indices: Array, spec: tuple) -> Array:
+@lowering
+def assign(to: ProgramLowering, x: View, v: View, *indices: View, spec: tuple) -> None:
     """Of duplicates the last stays."""
-    out = x.gpu.empty(x.shape, x.dtype)
-    copy_into(out, x)
-    at = selected(out.shape, out.strides, 0, spec, indices)
+    out = to.result(x.shape, x.dtype)
+    copy(to, out, x)
+    at = selected(out.shape, out.strides, spec, indices)
     size = math.prod(at.shape)
     if not indices:
-        copy_into(out.view(at.shape, tuple(at.steps), at.start), v)
+        copy(to, out.view(at.shape, tuple(at.steps), at.start), v)
     elif size:
-        keys, unit = numbered(indices, at)
+        keys, unit = numbered(to, indices, at)
         ends = zip(at.lengths, at.strides, strict=True)
         count = 1 + sum((n - 1) * stride // unit for n, stride in ends)
-        owners = filled(x, (count,), UINT32)
-        x.gpu.run(OWNERS, [keys, owners], [keys.size], groups_for(keys.size))
+        owners = to.temporary((count,), UINT32, zeroed=True)
+        to.launch(OWNERS, groups_for(keys.size), keys, owners, size=keys.size)
         steps = at.along(at.steps, None), steps_in(v, at.shape)
         axes = merged(at.shape, (*steps, at.along(None, contiguous(at.block))))
-        words = [size, at.start, v.offset, unit, *axis_words(axes)]
+        words = {"size": size, "unit": unit, **words_of(axes, "n out v key")}
         program = assigning(stored_as(x.dtype), len(axes.sizes) or 1)
-        x.gpu.run(program, [v, keys, owners, out], words, groups_for(size))
-    return out
+        goal = out.view(out.shape, out.strides, at.start)
+        to.launch(program, groups_for(size), v, keys, owners, goal, **words)
 
 
 OWNERS = Program(
@@ -258,12 +272,12 @@ def assigning(type: str, rank: int) -> Program:
         "assign",
         {"v": type, "keys": "u32", "owners": "u32"},
         {"out": type},
-        "size start first unit " + per_axis(rank, "n out v key"),
+        "size at_out at_v unit " + per_axis(rank, "n out v key"),
         f"""
     let at = group * {WORKGROUP}u + lane;
     if (at >= p.size) {{ return; }}
-    var goal = p.start;
-    var source = p.first;
+    var goal = p.at_out;
+    var source = p.at_v;
     var which = 0u;
     {walk(rank, "goal += c * p.out{k}; source += c * p.v{k}; which += c * p.key{k};")}
     let key = keys[which];
@@ -279,13 +293,14 @@ def nonzero(x: Array) -> Array:
     x = contiguous_copy(x)
     flags = x.gpu.empty((x.size,), INT32)
     mask = 0x7FFFFFFF if x.dtype.kind == "f" else -1  # without the sign of a float's 0
-    x.gpu.run(flagging(stored_as(x.dtype)), [x, flags], [x.size, mask], groups_for(x.size))
-    numbers = cumulative_sum(flags, axis=0, reverse=False)
+    flag = flagging(stored_as(x.dtype))
+    x.gpu.launch(flag, groups_for(x.size), x, flags, size=x.size, mask=mask)
+    numbers = KERNELS["cumulative_sum"](flags, axis=0, reverse=False)
     count = int(x.gpu.read(numbers.view((), (), x.size - 1))) if x.size else 0
     out = x.gpu.empty((x.ndim, count), INT32)
     if count:
-        words = [x.size, count, *x.shape]
-        x.gpu.run(listing(x.ndim), [flags, numbers, out], words, groups_for(x.size))
+        words = {"size": x.size, "count": count, **axis_words("n", x.shape)}
+        x.gpu.launch(listing(x.ndim), groups_for(x.size), flags, numbers, out, **words)
     return out
 
 

@@ -1,62 +1,26 @@
 """Arrays joined, and put into larger ones that are one number elsewhere."""
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from .arrays import WGSL, Array, Ints
-from .maps import copy_into
+from ..launches import View
+from .arrays import Ints
+from .fills import VALUES, WORKGROUP, axis_words, groups_for, per_axis, stored_as, walk, word
+from .lowering import ProgramLowering, lowering
+from .maps import copy
 from .programs import Program
-from .table import kernel
-
-WORKGROUP = 256
-VALUES = {
-    "u32": "p.value",
-    "f16": "f16(unpack2x16float(p.value).x)",
-}  # of a word
 
 
-def groups_for(count: int) -> int:
-    """How many workgroups there must be for each element to have an invocation."""
-    return -(-count // WORKGROUP)
-
-
-def stored_as(dtype: np.dtype) -> str:
-    """The WGSL type to move elements in, which are bits where nothing is computed."""
-    return "f16" if WGSL[dtype] == "f16" else "u32"
-
-
-def walk(rank: int, step: str) -> str:
-    """Text that takes the coordinates of element `at` from its number, the last one first.
-
-    `step` says what to do with one, `c`, where `{k}` is the number of its axis.
-    """
-    lines = ["var rest = at;"]
-    for k in reversed(range(rank)):
-        taken = f"let c = rest % p.n{k}; rest /= p.n{k};" if k else "let c = rest;"
-        lines.append(f"{{ {taken} {step.format(k=k)} }}")
-    return "\n".join(lines)
-
-
-def per_axis(rank: int, names: str) -> str:
-    """The words of a program that has some for each axis."""
-    return " ".join(f"{name}{k}" for k in range(rank) for name in names.split())
-
-
-@kernel
-def concat(*xs: Array, axis: int) -> Array:
-    first = xs[0]
-    length = sum(x.shape[axis] for x in xs)
-    shape = (*first.shape[:axis], length, *first.shape[axis + 1 :])
-    out = first.gpu.empty(shape, first.dtype)
+@lowering
+def concat(to: ProgramLowering, *xs: View, axis: int) -> None:
+    shape = list(xs[0].shape)
+    shape[axis] = sum(x.shape[axis] for x in xs)
+    out = to.result(tuple(shape), xs[0].dtype)
     start = 0
     for x in xs:
-        copy_into(out.view(x.shape, out.strides, start), x)
+        copy(to, out.view(x.shape, out.strides, start), x)
         start += x.shape[axis] * out.strides[axis]
-    return out
 
 
 class AxisSpan(NamedTuple):
@@ -73,22 +37,27 @@ class AxisSpan(NamedTuple):
         return self.count == self.length and self.step == 1
 
 
-@kernel
-def pad(x: Array, *, pad_width: Sequence[tuple[int, int]], value: Any) -> Array:
+@lowering
+def pad(to: ProgramLowering, x: View, *, pad_width: Sequence[tuple[int, int]], value: Any) -> None:
     sides = zip(x.shape, x.strides, pad_width, strict=True)
     spans = [AxisSpan(before + n + after, before, 1, n, s) for n, s, (before, after) in sides]
-    return put(x, x.offset, spans, value)
+    put(to, to.result(tuple([span.length for span in spans]), x.dtype), x, spans, value)
 
 
-@kernel
-def place(x: Array, *, index: tuple, shape: Ints) -> Array:
+@lowering
+def place(to: ProgramLowering, x: View, *, index: tuple, shape: Ints) -> None:
+    place_into(to, to.result(shape, x.dtype), x, index)
+
+
+def place_into(to: ProgramLowering, out: View, x: View, index: tuple) -> None:
+    """Put x at an index of a larger array that is 0 elsewhere."""
     own = iter(zip(x.shape, x.strides, strict=True))
-    start, spans = x.offset, []
+    start, spans = 0, []
     for entry in index:
         if entry is None:
             next(own)
             continue
-        length = shape[len(spans)]
+        length = out.shape[len(spans)]
         if isinstance(entry, slice):
             count, stride = next(own)
             first, _, step = entry.indices(length)
@@ -99,18 +68,16 @@ def place(x: Array, *, index: tuple, shape: Ints) -> Array:
         else:
             spans.append(AxisSpan(length, entry % length, 1, 1, 0))
     spans += [AxisSpan(n, 0, 1, n, stride) for n, stride in own]
-    return put(x, start, spans, 0)
+    put(to, out, x.view(x.shape, x.strides, start), spans, 0)
 
 
-def put(x: Array, start: int, spans: list[AxisSpan], value: Any) -> Array:
-    """x, which begins at `start`, along the axes of a larger array with one value elsewhere."""
-    out = x.gpu.empty(tuple([span.length for span in spans]), x.dtype)
+def put(to: ProgramLowering, out: View, x: View, spans: list[AxisSpan], value: Any) -> None:
+    """x along the axes of a larger array with one value elsewhere."""
     spans = joined(spans)
-    words = [out.size, start, word(value, x.dtype)]
-    for span in spans:
-        words += span
-    x.gpu.run(placing(stored_as(x.dtype), len(spans)), [x, out], words, groups_for(out.size))
-    return out
+    words = {"size": out.size, "value": word(value, x.dtype)}
+    words |= axis_words("n start step count stride", *zip(*spans, strict=True))
+    program = placing(stored_as(x.dtype), len(spans))
+    to.launch(program, groups_for(out.size), x, out, **words)
 
 
 def joined(spans: list[AxisSpan]) -> list[AxisSpan]:
@@ -128,12 +95,6 @@ def joined(spans: list[AxisSpan]) -> list[AxisSpan]:
     return out or [AxisSpan(1, 0, 1, 1, 0)]
 
 
-def word(value: Any, dtype: np.dtype) -> int:
-    """A number's bits, as a word takes them."""
-    number = np.array(value, dtype)
-    return int(number.view({1: "i1", 2: "u2", 4: "i4"}[number.itemsize]))
-
-
 @functools.cache
 def placing(type: str, rank: int) -> Program:
     """An axis has the words of an `AxisSpan`."""
@@ -145,37 +106,15 @@ def placing(type: str, rank: int) -> Program:
         "place",
         {"x": type},
         {"out": type},
-        "size begin value " + per_axis(rank, "n start step count stride"),
+        "size at_x value " + per_axis(rank, "n start step count stride"),
         f"""
     let at = group * {WORKGROUP}u + lane;
     if (at >= p.size) {{ return; }}
     var inside = true;
-    var source = p.begin;
+    var source = p.at_x;
     {walk(rank, step)}
     var value = {VALUES[type]};
     if (inside) {{ value = x[source]; }}
     out[at] = value;""",
-        workgroup=WORKGROUP,
-    )
-
-
-def filled(like: Array, shape: Ints, dtype: np.dtype, value: Any = 0) -> Array:
-    """A new array in memory, on the device of another, with one number everywhere."""
-    out = like.gpu.empty(shape, dtype)
-    words = [math.prod(shape), word(value, dtype)]
-    like.gpu.run(filling(stored_as(dtype)), [out], words, groups_for(out.size))
-    return out
-
-
-@functools.cache
-def filling(type: str) -> Program:
-    return Program(
-        "fill",
-        {},
-        {"out": type},
-        "size value",
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at < p.size) {{ out[at] = {VALUES[type]}; }}""",
         workgroup=WORKGROUP,
     )

@@ -1,20 +1,20 @@
 """Matrix products: which program computes one, and with which words."""
 
-import functools
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ..launches import View
 from ..spaces import Ints, steps_in
-from .arrays import WGSL, Array
-from .elementwise import launcher
-from .maps import contiguous_copy
+from .arrays import WGSL
+from .elementwise import described
+from .lowering import ProgramLowering, lowering
+from .maps import as_contiguous, lower_map
 from .programs import Program
-from .table import kernel
-from .tiles import LANES, SUMMED, blocks, tiles, total, vectors
+from .tiles import LANES, SUMMED, blocks, is_wide, tiles, total, vectors
 
 KINDS = {dtype: "bool" if dtype.kind == "b" else name for dtype, name in WGSL.items()}
 DTYPES = {name: dtype for dtype, name in KINDS.items()}
@@ -24,22 +24,6 @@ SMALL = 16  # rows and columns of matrices that aren't worth a workgroup each
 HIGHEST_BAND = 8
 GROUPS, LEAST_INNER = 128, 128  # see Way.wanted, Way.least
 BLOCKS, LEAST_INNER_OF_BLOCKS = 128, 256
-
-
-class SegmentLaunches(NamedTuple):
-    """The launches of a product, one for each segment of the inner axis; arrays are missing.
-
-    `units`: how many elements an offset of x, of y counts.
-    """
-
-    program: Program
-    shape: Ints
-    swapped: bool
-    units: tuple[int, int]
-    lows: range  # where segments start
-    words: Ints  # but for the offsets, and those that differ between launches
-    groups: int
-    parts: int
 
 
 class Way(NamedTuple):
@@ -57,17 +41,17 @@ class Way(NamedTuple):
 class Operand(NamedTuple):
     """Matrices with `outer` rows of x, or columns of y, of `inner` elements each."""
 
+    view: View
     outer: int
     inner: int
     outer_stride: int
     inner_stride: int
     batch_strides: Ints
-    aligned: bool
 
     @property
     def layout(self) -> str:
         """A name of `tiles`: vectors of 4 need lengths and strides that are multiples of 4."""
-        others = self.batch_strides if self.aligned else (1,)
+        others = (*self.batch_strides, self.view.offset, not self.view.aligned)
         if self.inner_stride == 1 and are_multiples_of_4(self.inner, self.outer_stride, *others):
             return "inner4"
         if self.outer_stride == 1 and are_multiples_of_4(self.outer, self.inner_stride, *others):
@@ -79,88 +63,62 @@ def are_multiples_of_4(*numbers: int) -> bool:
     return not any(number % 4 for number in numbers)
 
 
-@functools.cache
-def is_software(gpu: Any) -> bool:
-    return gpu.adapter.info["adapter_type"] == "CPU"
+@lowering
+def matmul(to: ProgramLowering, x: View, y: View) -> None:
+    multiply(to, to.result(product_shape(x.shape, y.shape), x.dtype), x, y)
 
 
-@kernel
-def matmul(x: Array, y: Array) -> Array:
-    gpu = x.gpu
-    kind, software = KINDS[x.dtype], is_software(gpu)
-    x_layout = x.shape, x.strides, x.offset % 4 == 0
-    y_layout = y.shape, y.strides, y.offset % 4 == 0
-    launches = lower(kind, software, x_layout, y_layout)
-    if launches is None:
-        return matmul(*without_broadcasting(x, y))
-    if launches.swapped:
-        x, y = y, x
-    out = parts = gpu.empty(launches.shape, x.dtype)
-    if launches.parts > 1:
-        parts = gpu.empty((launches.parts, *launches.shape), DTYPES[SUMMED[kind]])
-    offsets = x.offset // launches.units[0], y.offset // launches.units[1]
-    for low in launches.lows:
-        words = (*offsets, low, low == 0, *launches.words)
-        gpu.run(launches.program, [x, y, parts], words, launches.groups)
-    if launches.parts > 1:
-        gpu.run(total(kind), [parts, out], [out.size, launches.parts], -(-out.size // LANES))
-    return out
-
-
-@kernel
-def linear(x: Array, weight: Array, bias: Array | None) -> Array:
-    out = matmul(x, weight.view(weight.shape[::-1], weight.strides[::-1], weight.offset))
+@lowering
+def linear(to: ProgramLowering, x: View, weight: View, bias: View | None) -> None:
+    turned = weight.swapped()
+    out = to.result(product_shape(x.shape, turned.shape), x.dtype)
+    multiply(to, out, x, turned)
     if bias is not None:
-        launcher("add", (x.dtype, x.dtype), (), None).map([out, bias], [], [out])
-    return out
+        lower_map(to, described("add", (x.dtype, x.dtype), (), None), [out, bias], [out])
 
 
-def without_broadcasting(x: Array, y: Array) -> list[Array]:
-    """Copies with all batch axes, which are then like one; what has none is left as it is."""
-    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    operands = []
-    for array in (x, y):
-        if array.ndim > 2:
-            shape = (*batch, *array.shape[-2:])
-            array = contiguous_copy(array.view(shape, steps_in(array, shape)))
-        operands.append(array)
-    return operands
+def product_shape(x: Ints, y: Ints) -> Ints:
+    if not x or not y or x[-1] != y[-2:][0]:
+        raise ValueError(f"matmul: shapes {x} and {y} don't fit")
+    return (*np.broadcast_shapes(x[:-2], y[:-2]), *x[-2:-1], *(y[-1:] if len(y) > 1 else ()))
 
 
-@functools.lru_cache(4096)
-def lower(kind: str, software: bool, x_layout: tuple, y_layout: tuple) -> SegmentLaunches | None:
-    """The launches of a product; None where it has more batch axes than the programs."""
-    (x_shape, x_strides, x_aligned), (y_shape, y_strides, y_aligned) = x_layout, y_layout
-    row, column = len(x_shape) == 1, len(y_shape) == 1
-    if row:
-        x_shape, x_strides = (1, *x_shape), (0, *x_strides)
-    if column:
-        y_shape, y_strides = (*y_shape, 1), (*y_strides, 0)
-    if not x_shape or not y_shape or x_shape[-1] != y_shape[-2]:
-        raise ValueError(f"matmul: shapes {x_layout[0]} and {y_layout[0]} don't fit")
-    batch, axes = batch_axes(x_shape[:-2], x_strides[:-2], y_shape[:-2], y_strides[:-2])
+def without_broadcasting(to: ProgramLowering, x: View, batch: Ints) -> View:
+    """A copy with all batch axes, which are then like one; what has none is left as it is."""
+    if x.ndim == 2:
+        return x
+    shape = (*batch, *x.shape[-2:])
+    return as_contiguous(to, x.view(shape, steps_in(x, shape)))
+
+
+def multiply(to: ProgramLowering, out: View, x: View, y: View) -> None:
+    """Launch the product of x and y, into memory without gaps."""
+    if x.ndim == 1:
+        x = x.view((1, *x.shape), (0, *x.strides))
+    if y.ndim == 1:
+        y = y.view((*y.shape, 1), (*y.strides, 0))
+    batch, axes = batch_axes(x.shape[:-2], x.strides[:-2], y.shape[:-2], y.strides[:-2])
     if len(axes) > MOST_BATCH_AXES:
-        return None
+        x, y = (without_broadcasting(to, one, batch) for one in (x, y))
+        batch, axes = batch_axes(x.shape[:-2], x.strides[:-2], y.shape[:-2], y.strides[:-2])
     axes += [(1, 0, 0)] * (MOST_BATCH_AXES - len(axes))
-    rows, inner, columns = *x_shape[-2:], y_shape[-1]
     lengths, x_batch, y_batch = zip(*axes, strict=True)
-    x = operand(rows, inner, x_strides[-2:], x_batch, x_aligned)
-    y = operand(columns, inner, y_strides[:-3:-1], y_batch, y_aligned)
-    shape = (*batch, *([] if row else [rows]), *([] if column else [columns]))
-    swapped = columns == 1 < rows
-    if swapped:
-        x, y = y, x
-    return launches_of(kind, software, shape, swapped, x, y, lengths)
+    rows, inner, columns = *x.shape[-2:], y.shape[-1]
+    left = operand(x, rows, inner, x.strides[-2:], x_batch)
+    right = operand(y, columns, inner, y.strides[:-3:-1], y_batch)
+    if columns == 1 < rows:
+        left, right = right, left
+    launch_segments(to, out, left, right, lengths)
 
 
-def operand(outer: int, inner: int, strides: Ints, batch: Ints, aligned: bool) -> Operand:
+def operand(x: View, outer: int, inner: int, strides: Ints, batch: Ints) -> Operand:
     """The strides of axes with one place can be anything, and are 0 here."""
     outer_stride, inner_stride = strides
     if outer == 1:
         outer_stride = 0
     if inner == 1:
         inner_stride = 0
-    return Operand(outer, inner, outer_stride, inner_stride, batch, aligned)
+    return Operand(x, outer, inner, outer_stride, inner_stride, batch)
 
 
 def batch_axes(
@@ -181,39 +139,37 @@ def batch_axes(
     return batch, axes
 
 
-def launches_of(
-    kind: str, software: bool, shape: Ints, swapped: bool, x: Operand, y: Operand, lengths: Ints
-) -> SegmentLaunches:
-    """The launches for operands whose batch axes have these lengths."""
-    batches = math.prod(lengths)
-    way = way_of(software, x, y, batches)
+def launch_segments(to: ProgramLowering, out: View, x: Operand, y: Operand, lengths: Ints) -> None:
+    """A launch for each segment of the inner axis, of operands whose batch axes have these lengths,
+    and one that adds up parts."""
+    kind, batches = KINDS[out.dtype], math.prod(lengths)
+    way = way_of("software" in to.target.features, x, y, batches)
     down, across = tiled(x.outer, way.height), tiled(y.outer, way.width)
-    band = math.gcd(down, HIGHEST_BAND)
     units = batches * down * across
     parts, chunk = split(x.inner, units, way.wanted, way.least)
     sums = SUMMED[kind] if parts > 1 else kind
     segments = tiled(chunk, SEGMENT * way.lanes) if sums == SUMMED[kind] else 1
     segment = multiple_of_32(tiled(chunk, segments))
-    x_layout, y_layout = x.layout, y.layout
-    x_unit, y_unit = (4 if layout.endswith("4") else 1 for layout in (x_layout, y_layout))
-    words = (
-        *(x.outer, y.outer, x.inner),
-        *(stride // x_unit for stride in (x.outer_stride, x.inner_stride)),
-        *(stride // y_unit for stride in (y.outer_stride, y.inner_stride)),
-        *(stride // x_unit for stride in x.batch_strides),
-        *(stride // y_unit for stride in y.batch_strides),
-        *(*lengths[:-1], batches, across, down, band, parts, chunk, segment, way.lanes),
-    )
-    return SegmentLaunches(
-        way.program(kind, sums, x_layout, y_layout),
-        shape,
-        swapped,
-        (x_unit, y_unit),
-        range(0, chunk, segment),
-        words,
-        tiled(units * parts, way.together),
-        parts,
-    )
+    words = {"rows": x.outer, "columns": y.outer, "inner": x.inner, "batches": batches}
+    words |= {f"batch{k}": length for k, length in enumerate(lengths[:-1])}
+    words |= {"across": across, "down": down, "band": math.gcd(down, HIGHEST_BAND)}
+    words |= {"parts": parts, "chunk": chunk, "segment": segment, "lanes": way.lanes}
+    words |= stride_words("x", x) | stride_words("y", y)
+    program = way.program(kind, sums, x.layout, y.layout)
+    groups = tiled(units * parts, way.together)
+    goal = to.temporary((parts, *out.shape), DTYPES[sums]) if parts > 1 else out
+    for low in range(0, chunk, segment):
+        to.launch(program, groups, x.view, y.view, goal, low=low, first=low == 0, **words)
+    if parts > 1:
+        to.launch(total(kind), tiled(out.size, LANES), goal, out, count=out.size, number=parts)
+
+
+def stride_words(name: str, x: Operand) -> dict[str, int]:
+    """Strides in vectors, where elements are read in those."""
+    unit = 4 if is_wide(x.layout) else 1
+    words = {f"{name}_outer": x.outer_stride, f"{name}_inner": x.inner_stride}
+    words |= {f"{name}_batch{k}": stride for k, stride in enumerate(x.batch_strides)}
+    return {word: stride // unit for word, stride in words.items()}
 
 
 def way_of(software: bool, x: Operand, y: Operand, batches: int) -> Way:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..spaces import steps_in
 from .arrays import Array, Ints, contiguous
-from .maps import contiguous_copy
+from .launcher import contiguous_copy
 from .table import kernel
 
 

@@ -10,11 +10,14 @@ invocation does. All the rest of the text is written here.
 
 In the body `lane` is the number of the invocation in its workgroup, `group` that of the workgroup
 (groups beyond the limit of one dimension go on in the second, so there may be more than were asked
-for), and `p` has the words: u32, unless they say otherwise as `name:i32` or `name:f32`.
+for), and `p` has the words: u32, unless they say otherwise as `name:i32` or `name:f32`. A word
+`at_x` is where the array `x` begins in its buffer, and is filled in at each launch. An array
+without such a word has to begin at the start.
 """
 
 import struct
 from collections.abc import Mapping
+from typing import Any
 
 from ..._foundation.errors import DeviceError
 
@@ -34,9 +37,24 @@ def check_rounds(what: str, count: int) -> None:
 
 
 class Program:
-    """What is compiled to a pipeline. It is told from others by identity: make each one once."""
+    """What is compiled to a pipeline. It is told from others by identity: make each one once.
 
-    __slots__ = ("access", "name", "pack", "size", "text")
+    `words`: their names. `starts`: for each array the name of its `at_` word, or None. `pack` makes
+    bytes of words, `unpack` words of bytes, `put(buffer, place, bytes)` puts them into a buffer.
+    """
+
+    __slots__ = (
+        "access",
+        "arrays",
+        "name",
+        "pack",
+        "put",
+        "size",
+        "starts",
+        "text",
+        "unpack",
+        "words",
+    )
 
     def __init__(
         self,
@@ -51,19 +69,23 @@ class Program:
     ) -> None:
         self.name = name
         self.access = "r" * len(inputs) + "w" * len(outputs)
-        members = [word.partition(":")[::2] for word in words.split() or ["unused"]]
+        self.arrays = (*inputs, *outputs)
+        members = [word.partition(":")[::2] for word in words.split()]
+        self.words = tuple([word for word, _ in members])
+        starts = [f"at_{array}" for array in self.arrays]
+        self.starts = tuple([start if start in self.words else None for start in starts])
         types = [type or "u32" for _, type in members]
         packing = struct.Struct("<" + "".join(FORMATS[type] for type in types))
-        self.pack = packing.pack_into
-        self.size = packing.size
+        self.pack, self.unpack, self.size = packing.pack, packing.unpack, packing.size
+        self.put = struct.Struct(f"{self.size}s").pack_into
         types16 = [type for type in (*inputs.values(), *outputs.values()) if "f16" in type]
         lines = ["enable f16;"] if types16 else []
         for k, (array, type) in enumerate((*inputs.items(), *outputs.items())):
             how = "read" if k < len(inputs) else "read_write"
             lines.append(f"@group(0) @binding({k}) var<storage, {how}> {array}: array<{type}>;")
-        fields = ", ".join(f"{n}: {t}" for (n, _), t in zip(members, types, strict=True))
+        fields = ", ".join(f"{n}: {t}" for n, t in zip(self.words, types, strict=True))
         lines += [
-            f"struct Words {{ {fields} }}",
+            f"struct Words {{ {fields or 'unused: u32'} }}",
             "@group(1) @binding(0) var<uniform> p: Words;",
             declarations,
             f"@compute @workgroup_size({workgroup})",
@@ -77,6 +99,17 @@ class Program:
             "}",
         ]
         self.text = "\n".join(lines)
+
+    def in_order(self, words: Mapping[str, Any]) -> list[Any]:
+        """Words by name, in the order in which the program has them."""
+        try:
+            values = list(map(words.__getitem__, self.words))
+        except KeyError:
+            values = []
+        if len(words) != len(values):
+            wrong = ", ".join(sorted(words.keys() ^ set(self.words)))
+            raise TypeError(f"{self.name}: {wrong}: words that are missing, or unknown")
+        return values
 
     def __repr__(self) -> str:
         return f"<program {self.name}>"

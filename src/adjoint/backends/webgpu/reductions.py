@@ -10,52 +10,50 @@ import numpy as np
 from ..._foundation.errors import IndexingError
 from ...kernels.language import BOOL, F16, F32, TYPES, Kernel, Type, convert, element, reduce
 from ...kernels.rows import ROWS
-from ..spaces import Ints, positive
-from .arrays import Array
-from .rows import RowLauncher
-from .table import KERNELS, kernel
+from ..launches import View
+from ..spaces import positive
+from .arrays import Array, contiguous
+from .lowering import ProgramLowering, lowering
+from .rows import lower_rows, without
+from .table import KERNELS
 
 
 @functools.cache
-def rows(name: str, *dtypes: np.dtype, **static: Any) -> RowLauncher:
-    return RowLauncher(Kernel(ROWS[name](*(TYPES[dtype] for dtype in dtypes), **static)))
+def rows(name: str, *dtypes: np.dtype, **static: Any) -> Kernel:
+    return Kernel(ROWS[name](*(TYPES[dtype] for dtype in dtypes), **static))
 
 
 @functools.cache
-def reduction(how: str, type: Type, truth: bool = False) -> RowLauncher:
+def reduction(how: str, type: Type, truth: bool = False) -> Kernel:
     """float16 is added up in float32. `truth`: of what is true, rather than of numbers."""
     x = element(0, type)
     x = convert(x, BOOL if truth else F32 if type == F16 else type)
-    return RowLauncher(Kernel((convert(reduce(how, x), BOOL if truth else type),)))
+    return Kernel((convert(reduce(how, x), BOOL if truth else type),))
 
 
-def without_axes(x: Array, axis: Ints, keepdims: bool) -> Array:
-    """Leave out axes of length 1, unless keepdims is set."""
-    if keepdims:
-        return x
-    kept = [k for k in range(len(x.shape)) if k not in axis]
-    return x.view(tuple(x.shape[k] for k in kept), tuple(x.strides[k] for k in kept))
-
-
-def enter(name: str, launcher: Callable[[np.dtype], RowLauncher], of_nothing: bool) -> None:
+def enter(name: str, kernel: Callable[[np.dtype], Kernel], of_nothing: bool) -> None:
     """Enter a reduction; `of_nothing`: whether it has a result where there are no elements."""
 
-    def call(x: Array, *, axis: Any, keepdims: bool) -> Array:
-        axes = positive(axis, x.ndim)
+    def call(to: ProgramLowering, x: View, *, axis: Any, keepdims: bool) -> None:
+        axes, described = positive(axis, x.ndim), kernel(x.dtype)
         if not of_nothing and not math.prod([x.shape[k] for k in axes]):
             raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
-        return without_axes(launcher(x.dtype).reduce([x], axes)[0], axes, keepdims)
+        ones = without(x.shape, axes)
+        kept = tuple([n for k, n in enumerate(x.shape) if k not in axes])
+        out = to.result(ones if keepdims else kept, described.outputs[0].type.dtype)
+        lower_rows(to, described, [x], axes, [out.view(ones, contiguous(ones))])
 
-    KERNELS[name] = call
+    call.__name__ = name
+    lowering(call)
 
 
-def total(how: str) -> Callable[[np.dtype], RowLauncher]:
-    def launcher(dtype: np.dtype) -> RowLauncher:
+def total(how: str) -> Callable[[np.dtype], Kernel]:
+    def kernel(dtype: np.dtype) -> Kernel:
         if dtype.kind == "b":
             raise TypeError("numbers are needed")
         return reduction(how, TYPES[dtype])
 
-    return launcher
+    return kernel
 
 
 enter("sum", total("sum"), True)
@@ -70,56 +68,54 @@ enter("norm", lambda dtype: rows("scaled_norm", dtype), True)
 enter("logsumexp", lambda dtype: rows("logsumexp", dtype), True)
 
 
-@kernel
-def softmax(x, *, axis):
-    return rows("softmax", x.dtype).reduce([x], positive(axis, x.ndim))[0]
+def enter_rows(name: str, described: str) -> None:
+    """Enter an op along rows that nothing else belongs to."""
+
+    def call(to: ProgramLowering, *views: View, axis: Any) -> None:
+        kernel = rows(described, *(x.dtype for x in views))
+        lower_rows(to, kernel, views, positive(axis, views[0].ndim))
+
+    call.__name__ = name
+    lowering(call)
 
 
-@kernel
-def masked_softmax(x, mask, *, axis):
-    return rows("masked_softmax", x.dtype, mask.dtype).reduce([x, mask], positive(axis, x.ndim))[0]
+enter_rows("softmax", "softmax")
+enter_rows("masked_softmax", "masked_softmax")
+enter_rows("log_softmax", "log_softmax")
+enter_rows("moments", "moments")
+enter_rows("deviation", "scaled_deviation")
 
 
-@kernel
-def log_softmax(x, *, axis):
-    return rows("log_softmax", x.dtype).reduce([x], positive(axis, x.ndim))[0]
+@lowering
+def standardize(to: ProgramLowering, x: View, *, axis, eps, center):
+    kernel = rows("standardize", x.dtype, center=center)
+    lower_rows(to, kernel, [x], positive(axis, x.ndim), numbers={0: eps})
 
 
-@kernel
-def moments(x, *, axis):
-    return tuple(rows("moments", x.dtype).reduce([x], positive(axis, x.ndim)))
+@lowering
+def scaled_standardize(
+    to: ProgramLowering, x: View, weight: View, bias: View | None, *, axis, eps, center
+):
+    kernel = rows("scaled_standardize", x.dtype, center=center, biased=bias is not None)
+    views = [x, weight] if bias is None else [x, weight, bias]
+    lower_rows(to, kernel, views, positive(axis, x.ndim), numbers={0: eps})
 
 
-@kernel
-def deviation(x, *, axis):
-    return tuple(rows("scaled_deviation", x.dtype).reduce([x], positive(axis, x.ndim)))
+@lowering
+def standardize_gradient(to: ProgramLowering, *views: View, axis, eps, center):
+    """Of dout, dmean, dvar, out, var."""
+    kernel = rows("standardize_gradient", views[0].dtype, center=center)
+    lower_rows(to, kernel, views, positive(axis, views[0].ndim), numbers={0: eps})
 
 
-@kernel
-def standardize(x, *, axis, eps, center):
-    run = rows("standardize", x.dtype, center=center)
-    return tuple(run.reduce([x], positive(axis, x.ndim), [eps]))
-
-
-@kernel
-def scaled_standardize(x, weight, bias, *, axis, eps, center):
-    run = rows("scaled_standardize", x.dtype, center=center, biased=bias is not None)
-    arrays = [x, weight] if bias is None else [x, weight, bias]
-    return tuple(run.reduce(arrays, positive(axis, x.ndim), [eps]))
-
-
-@kernel
-def standardize_gradient(dout, dmean, dvar, out, var, *, axis, eps, center):
-    run = rows("standardize_gradient", dout.dtype, center=center)
-    return run.reduce([dout, dmean, dvar, out, var], positive(axis, dout.ndim), [eps])[0]
-
-
-@kernel
-def cross_entropy(x, target, *, axis):
-    run = rows("cross_entropy", x.dtype, target.dtype)
-    losses, wrong = run.reduce([x, target], positive(axis, x.ndim))
-    x.gpu.status.report(wrong, not_a_class, x.shape[axis])
-    return losses
+@lowering
+def cross_entropy(to: ProgramLowering, x: View, target: View, *, axis):
+    axes = positive(axis, x.ndim)
+    losses = to.result(without(x.shape, axes), x.dtype)
+    kernel = rows("cross_entropy", x.dtype, target.dtype)
+    wrong = to.temporary(losses.shape, kernel.outputs[1].type.dtype)
+    lower_rows(to, kernel, [x, target], axes, [losses, wrong])
+    to.report(wrong, not_a_class, x.shape[axis])
 
 
 def not_a_class(classes: int, target: int, found: int) -> IndexingError:
@@ -129,7 +125,14 @@ def not_a_class(classes: int, target: int, found: int) -> IndexingError:
     )
 
 
-def cross_entropy_gradient(g: Array, x: Array, target: Array, axis: int) -> Array:
+@lowering
+def cross_entropy_gradient(
+    to: ProgramLowering, g: View, x: View, target: View, *, axis: int
+) -> None:
     """Gradient of cross_entropy with respect to x, in one launch."""
-    run = rows("cross_entropy_gradient", x.dtype, target.dtype)
-    return run.reduce([g, x, target], positive(axis, x.ndim))[0]
+    kernel = rows("cross_entropy_gradient", x.dtype, target.dtype)
+    lower_rows(to, kernel, [g, x, target], positive(axis, x.ndim))
+
+
+def backward_of_cross_entropy(g: Array, x: Array, target: Array, axis: int) -> Array:
+    return KERNELS["cross_entropy_gradient"](g, x, target, axis=axis)

@@ -9,14 +9,16 @@ fewer roundings: a first pass finds the state of each part, a short one what is 
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import WGSL, Array
-from .maps import contiguous_copy
+from ..launches import View
+from .arrays import WGSL
+from .lowering import ProgramLowering, lowering
+from .maps import as_contiguous
 from .programs import Program
-from .table import kernel
 
 LANES = 256  # invocations of a workgroup
 EACH = 8  # elements that one of them takes at a time
@@ -50,7 +52,7 @@ def plain(operation: str, start: str) -> Scan:
         "x",
         "total: T",
         f"State({start})",
-        "State(T(x[at]))",
+        "State(T(x[p.at_x + at]))",
         f"return State(a.total {operation} b.total);",
         "s.total",
     )
@@ -94,7 +96,7 @@ PRODUCT = Scan(
     "x",
     "product: Factor",
     "State(Factor(1.0, 0))",
-    "State(factor(f32(x[at]), 0))",
+    "State(factor(f32(x[p.at_x + at]), 0))",
     "return State(times(a.product, b.product));",
     "number(s.product)",
 )
@@ -103,7 +105,7 @@ RECURRENCE = Scan(
     "a b",
     "some: u32, slope: Factor, term: Factor",
     "State(0u, Factor(1.0, 0), Factor(0.0, 0))",
-    "State(1u, factor(f32(a[at]), 0), factor(f32(b[at]), 0))",
+    "State(1u, factor(f32(a[p.at_a + at]), 0), factor(f32(b[p.at_b + at]), 0))",
     """
     if (a.some == 0u || b.slope.x == 0.0) { return b; }
     if (b.some == 0u) { return a; }
@@ -113,7 +115,8 @@ RECURRENCE = Scan(
 )
 SCALED_RECURRENCE = RECURRENCE._replace(
     inputs="a b n",
-    item="State(1u, factor(f32(a[at]), 0), factor(f32(b[at]), i32(n[at])))",
+    item="State(1u, factor(f32(a[p.at_a + at]), 0), "
+    "factor(f32(b[p.at_b + at]), i32(n[p.at_n + at])))",
     value="s.term.x",
     exponent="s.term.power",
 )
@@ -121,58 +124,60 @@ INTEGER_RECURRENCE = Scan(
     "a b",
     "slope: T, term: T",
     "State(T(1), T(0))",
-    "State(T(a[at]), T(b[at]))",
+    "State(T(a[p.at_a + at]), T(b[p.at_b + at]))",
     "return State(a.slope * b.slope, b.slope * a.term + b.term);",
     "s.term",
 )
 
 
-@kernel
-def cumulative_sum(x: Array, *, axis: int, reverse: bool) -> Array:
-    return scanned("sum", [x], axis, reverse)[0]
+@lowering
+def cumulative_sum(to: ProgramLowering, x: View, *, axis: int, reverse: bool) -> None:
+    lower_scan(to, "sum", [x], axis, reverse)
 
 
-@kernel
-def cumulative_prod(x: Array, *, axis: int, reverse: bool) -> Array:
-    return scanned("prod", [x], axis, reverse)[0]
+@lowering
+def cumulative_prod(to: ProgramLowering, x: View, *, axis: int, reverse: bool) -> None:
+    lower_scan(to, "prod", [x], axis, reverse)
 
 
-@kernel
-def recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
-    return scanned("recurrence", [a, b], axis, reverse)[0]
+@lowering
+def recurrence(to: ProgramLowering, a: View, b: View, *, axis: int, reverse: bool) -> None:
+    lower_scan(to, "recurrence", [a, b], axis, reverse)
 
 
-@kernel
+@lowering
 def scaled_recurrence(
-    a: Array, b: Array, n: Array, *, axis: int, reverse: bool
-) -> tuple[Array, Array]:
-    out, exponent = scanned("scaled recurrence", [a, b, n], axis, reverse)
-    return out, exponent
+    to: ProgramLowering, a: View, b: View, n: View, *, axis: int, reverse: bool
+) -> None:
+    lower_scan(to, "scaled recurrence", [a, b, n], axis, reverse)
 
 
-def scanned(name: str, arrays: list[Array], axis: int, reverse: bool) -> list[Array]:
-    """The arrays have one shape and dtype."""
-    arrays = [contiguous_copy(x) for x in arrays]
-    first = arrays[0]
-    gpu, shape, kind = first.gpu, first.shape, (name, first.dtype)
-    results = [gpu.empty(shape, first.dtype) for _ in range(1 + bool(scan_of(*kind).exponent))]
-    if not first.size:
-        return results
+def lower_scan(
+    to: ProgramLowering, name: str, views: Sequence[View], axis: int, reverse: bool
+) -> None:
+    """The views have one shape and dtype."""
+    shape, dtype = views[0].shape, views[0].dtype
+    scan = scan_of(name, dtype)
+    results = [to.result(shape, dtype) for _ in range(1 + bool(scan.exponent))]
+    if not math.prod(shape):
+        return
+    views = [as_contiguous(to, x) for x in views]
     length, inner = shape[axis], math.prod(shape[axis + 1 :])
-    rows = first.size // length
-    width, parts, chunks = layout(rows, inner, length, scan_of(*kind).stepwise)
-    words = [rows, inner, length, width, parts, chunks, reverse]
+    rows = math.prod(shape) // length
+    width, parts, chunks = split(rows, inner, length, scan.stepwise)
+    words = {"rows": rows, "inner": inner, "length": length, "width": width, "parts": parts}
+    words |= {"chunks": chunks, "reverse": reverse}
     groups = -(-rows // width) * parts
-    before = first  # nothing is read from it if a row is one part
-    if parts > 1:
-        before = gpu.empty((rows, parts, STATE_SIZE), np.dtype("u4"))
-        gpu.run(program(*kind, "totals"), [*arrays, before], words, groups)
-        gpu.run(program(*kind, "before"), [before], words, -(-rows // LANES))
-    gpu.run(program(*kind, "out"), [*arrays, before, *results], words, groups)
-    return results
+    if parts == 1:
+        to.launch(program(name, dtype, "whole"), groups, *views, *results, **words)
+        return
+    before = to.temporary((rows, parts, STATE_SIZE), np.dtype("u4"))
+    to.launch(program(name, dtype, "totals"), groups, *views, before, **words)
+    to.launch(program(name, dtype, "before"), -(-rows // LANES), before, **words)
+    to.launch(program(name, dtype, "out"), groups, *views, before, *results, **words)
 
 
-def layout(rows: int, inner: int, length: int, stepwise: bool) -> tuple[int, int, int]:
+def split(rows: int, inner: int, length: int, stepwise: bool) -> tuple[int, int, int]:
     """How many rows a workgroup takes, how many parts a row has, and a part chunks."""
     if stepwise:
         width = min(LANES, power_of_two(rows))
@@ -209,13 +214,17 @@ def scan_of(name: str, dtype: np.dtype) -> Scan:
 
 @functools.cache
 def program(name: str, dtype: np.dtype, task: str) -> Program:
-    """`task`: find the "totals" of parts, what is "before" each of them, or the "out"put."""
+    """`task`: find the "totals" of parts, what is "before" each of them, or the "out"put; or that
+    of "whole" rows, which have one part."""
     scan, stored = scan_of(name, dtype), WGSL[dtype]
     inputs = {} if task == "before" else dict.fromkeys(scan.inputs.split(), stored)
-    outputs = {"out": stored} if task == "out" else {"totals": "State"}
+    starts = [f"at_{x}" for x in inputs]
+    if task in ("totals", "before"):
+        outputs = {"totals": "State"}
+    else:
+        outputs = {"out": stored} | ({"exponents": stored} if scan.exponent else {})
     if task == "out":
         inputs["before"] = "State"
-        outputs |= {"exponents": stored} if scan.exponent else {}
     item = "" if task == "before" else f"fn item(at: u32) -> State {{ return {scan.item}; }}"
     declarations = f"""
 alias T = {"f32" if stored == "f16" else stored};
@@ -232,7 +241,7 @@ var<workgroup> states: array<State, {LANES}>;"""
         f"running {name}, {task}",
         inputs,
         outputs,
-        "rows inner length width parts chunks reverse",
+        " ".join(["rows inner length width parts chunks reverse", *starts]),
         BEFORE if task == "before" else walking(scan, task),
         declarations=declarations,
         workgroup=LANES,
@@ -262,7 +271,7 @@ def walking(scan: Scan, task: str) -> str:
     let start = row / p.inner * p.inner * p.length + row % p.inner;
     let end = select(0u, p.length, row < p.rows);
     var done = empty();
-    {"" if task == "totals" else FROM_BEFORE}
+    {FROM_BEFORE if task == "out" else ""}
     for (var chunk = 0u; chunk < p.chunks; chunk++) {{
         let first = ((part * p.chunks + chunk) * slots + slot) * {EACH}u;
         let last = min(first + {EACH}u, end);
@@ -284,7 +293,7 @@ def walking(scan: Scan, task: str) -> str:
     {TO_TOTALS if task == "totals" else ""}"""
 
 
-FROM_BEFORE = "if (p.parts > 1u && row < p.rows) { done = before[part * p.rows + row]; }"
+FROM_BEFORE = "if (row < p.rows) { done = before[part * p.rows + row]; }"
 TO_TOTALS = "if (slot == 0u && row < p.rows) { totals[part * p.rows + row] = done; }"
 
 

@@ -9,87 +9,101 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..launches import View
 from ..spaces import Axes, merged
-from .arrays import WGSL, Array, Ints, contiguous
-from .indexing import UINT32, axis_words, numbered, places, position, selected
-from .joining import WORKGROUP, filled, groups_for, per_axis, place, walk
-from .maps import contiguous_copy
-from .movement import permute_dims
+from .arrays import WGSL, Ints
+from .fills import WORKGROUP, fill, groups_for, per_axis, walk
+from .indexing import UINT32, numbered, places, position, selected, words_of
+from .joining import place_into
+from .lowering import ProgramLowering, lowering
+from .maps import as_contiguous, laid_out
 from .programs import Program
+from .rows import permuted, rows_last
 from .sorting import in_order
-from .table import kernel
+from .status import STATUS
 
 CHUNK = 32  # elements that one invocation adds up
 SHORT = 64  # indices along an axis, all of which each element of the result may look at
 
 
-@kernel
-def scatter(x: Array, *indices: Array, spec: tuple, shape: Ints) -> Array:
+@lowering
+def scatter(to: ProgramLowering, x: View, *indices: View, spec: tuple, shape: Ints) -> None:
+    out = to.result(shape, x.dtype)
     if not indices:
-        return place(x, index=spec, shape=shape)
-    at = selected(shape, contiguous(shape), 0, spec, indices)
-    out = filled(x, shape, x.dtype)
+        place_into(to, out, x, spec)
+        return
+    fill(to, out)
     if not x.size:
-        return out
-    keys, unit = numbered(indices, at)
-    keys, order = in_order(keys.view((1, keys.size), (keys.size, 1)))
+        return
+    at = selected(shape, out.strides, spec, indices)
+    keys, unit = numbered(to, indices, at)
+    keys, order = in_order(to, keys.view((1, keys.size), (keys.size, 1)))
     block = range(at.where, at.where + len(at.block))
-    first = permute_dims(x, axes=[*block, *(k for k in range(x.ndim) if k not in block)])
-    targets = Targets(at.start, unit, merged(at.sizes, [at.steps]))
-    add_runs(out, contiguous_copy(first), keys, order, 0, targets)
-    return out
+    first = permuted(x, (*block, *(k for k in range(x.ndim) if k not in block)))
+    targets = Targets(unit, merged(at.sizes, [at.steps]))
+    goal = out.view(out.shape, out.strides, at.start)
+    add_runs(to, goal, as_contiguous(to, first), keys, order, 0, targets)
 
 
-@kernel
-def scatter_along_axis(x: Array, index: Array, *, axis: int, shape: Ints) -> Array:
-    length = shape[axis]
-    own = (*index.shape[:axis], length, *index.shape[axis + 1 :])
-    if own != shape:
-        part = scatter_along_axis(x, index, axis=axis, shape=own)
-        return place(part, index=tuple([slice(n) for n in own]), shape=shape)
-    if not x.size:
-        return filled(x, shape, x.dtype)
-    if not length:
+@lowering
+def scatter_along_axis(
+    to: ProgramLowering, x: View, index: View, *, axis: int, shape: Ints
+) -> None:
+    length, count = shape[axis], index.shape[axis]
+    if x.size and not length:
         raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
-    if index.shape[axis] <= SHORT:
-        return looked_up(x, index, axis, shape)
-    last = [*(k for k in range(x.ndim) if k != axis), axis]
-    x, index = permute_dims(x, axes=last), permute_dims(index, axes=last)
-    rest, count = x.shape[:-1], x.shape[-1]
-    keys = places([index], index.shape, [length], [1])
-    keys, order = in_order(keys.view((x.size // count, count), (count, 1)))
-    out = filled(x, (*rest, length), x.dtype)
-    add_runs(out, contiguous_copy(x), keys, order, length, Targets(0, 1, Axes([], [[]])))
-    return permute_dims(out, axes=[*range(axis), x.ndim - 1, *range(axis, x.ndim - 1)])
+    own = (*index.shape[:axis], length, *index.shape[axis + 1 :])
+    few = count <= SHORT
+    last = tuple(range(x.ndim)) if few else rows_last(x.ndim, (axis,))
+    strides = laid_out(own, last)
+    out = to.result(shape, x.dtype, strides if own == shape else None)
+    goal = out if own == shape else to.temporary(own, x.dtype).view(own, strides)
+    if few and x.size:
+        look_up(to, goal, x, index, axis)
+    else:
+        fill(to, goal)
+    if x.size and not few:
+        keys = places(to, [permuted(index, last)], permuted(x, last).shape, [length], [1])
+        keys, order = in_order(to, keys.view((x.size // count, count), (count, 1)))
+        first = as_contiguous(to, permuted(x, last))
+        add_runs(to, goal, first, keys, order, length, Targets(1, Axes([], [[]])))
+    if own != shape:
+        place_into(to, out, goal, tuple([slice(n) for n in own]))
 
 
 class Targets(NamedTuple):
-    """Where sums go: so many elements from `start` for each key, and along some axes."""
+    """Where sums go: so many elements from the start for each key, and along some axes."""
 
-    start: int
     unit: int
     axes: Axes
 
 
 def add_runs(
-    out: Array, x: Array, keys: Array, order: Array, length: int, targets: Targets
+    to: ProgramLowering,
+    out: View,
+    x: View,
+    keys: View,
+    order: View,
+    length: int,
+    targets: Targets,
 ) -> None:
     """Add the elements of x, or rows of them, that have one key, which are in the order given.
 
     Keys are sorted in rows; those of a row begin `length` after those of the one before.
     """
-    gpu, size, row = out.gpu, keys.size, keys.shape[1]
+    size, row = keys.size, keys.shape[1]
     inner = x.size // size
     ordered = True
     while size:
         chunks = -(-size // CHUNK)
         left = 2 * chunks if chunks > 1 else 0
-        sums = gpu.empty((left, inner), summed_in(out.dtype))
-        sum_keys = gpu.empty((left,), UINT32)
-        words = [size, inner, row, length, chunks, ordered, targets.start, targets.unit]
+        sums = to.temporary((left, inner), summed_in(out.dtype))
+        sum_keys = to.temporary((left,), UINT32)
+        words = {"size": size, "inner": inner, "row": row, "length": length, "chunks": chunks}
+        words |= {"ordered": ordered, "unit": targets.unit, **words_of(targets.axes, "n out")}
         program = adding(x.dtype, out.dtype, len(targets.axes.sizes) or 1)
         arrays = [x, keys, order, out, sums, sum_keys]
-        gpu.run(program, arrays, words + axis_words(targets.axes), groups_for(chunks * inner))
+        to.launch(program, groups_for(chunks * inner), *arrays, **words)
         x, keys, order, size = sums, sum_keys, sum_keys, left
         row, length, ordered = left, 0, False
 
@@ -111,13 +125,13 @@ def adding(x: np.dtype, out: np.dtype, rank: int) -> Program:
         "add runs",
         {"x": WGSL[x], "keys": "u32", "order": "u32"},
         {"out": stored, "sums": type, "sum_keys": "u32"},
-        "size inner row length chunks ordered start unit " + per_axis(rank, "n out"),
+        "size inner row length chunks ordered at_x at_out unit " + per_axis(rank, "n out"),
         f"""
     let number = group * {WORKGROUP}u + lane;
     let chunk = number / p.inner;
     let at = number % p.inner;
     if (chunk >= p.chunks) {{ return; }}
-    var goal = p.start;
+    var goal = p.at_out;
     {walk(rank, "goal += c * p.out{k};")}
     let first = chunk * {CHUNK}u;
     var key = keys[first] + first / p.row * p.length;
@@ -135,7 +149,7 @@ def adding(x: np.dtype, out: np.dtype, rank: int) -> Program:
         }}
         var source = k;
         if (p.ordered != 0u) {{ source = order[k] + row * p.row; }}
-        sum = sum {plus(out)} {type}(x[source * p.inner + at]);
+        sum = sum {plus(out)} {type}(x[p.at_x + source * p.inner + at]);
     }}
     if (p.chunks == 1u) {{ out[goal + key * p.unit] = {stored}(sum); return; }}
     if (goes_on) {{
@@ -152,14 +166,13 @@ fn hand_on(place: u32, at: u32, key: u32, sum: {type}) {{
     )
 
 
-def looked_up(x: Array, index: Array, axis: int, shape: Ints) -> Array:
+def look_up(to: ProgramLowering, out: View, x: View, index: View, axis: int) -> None:
     """Each element of the result looks at all indices along the axis, in order."""
-    x, index = contiguous_copy(x), contiguous_copy(index)
-    out = x.gpu.empty(shape, x.dtype)
-    words = [out.size, contiguous(shape)[axis], index.shape[axis], shape[axis]]
+    x, index = as_contiguous(to, x), as_contiguous(to, index)
+    words = {"size": out.size, "inner": out.strides[axis]}
+    words |= {"count": index.shape[axis], "length": out.shape[axis]}
     program = looking_up(x.dtype, WGSL[index.dtype])
-    x.gpu.run(program, [x, index, out, x.gpu.status.for_indices()], words, groups_for(out.size))
-    return out
+    to.launch(program, groups_for(out.size), x, index, out, STATUS, **words)
 
 
 @functools.cache
@@ -169,7 +182,7 @@ def looking_up(dtype: np.dtype, index: str) -> Program:
         "scatter along",
         {"x": stored, "index": index},
         {"out": stored, "status": "atomic<u32>"},
-        "size inner count length",
+        "size inner count length at_x at_index",
         f"""
     let at = group * {WORKGROUP}u + lane;
     if (at >= p.size) {{ return; }}
@@ -177,8 +190,8 @@ def looking_up(dtype: np.dtype, index: str) -> Program:
     var source = at / p.inner / p.length * p.count * p.inner + at % p.inner;
     var sum = {type}(0);
     for (var k = 0u; k < p.count; k++) {{
-        if (position(index[source], p.length) == wanted) {{
-            sum = sum {plus(dtype)} {type}(x[source]);
+        if (position(index[p.at_index + source], p.length) == wanted) {{
+            sum = sum {plus(dtype)} {type}(x[p.at_x + source]);
         }}
         source += p.inner;
     }}

@@ -12,9 +12,9 @@ from ..cpu.solving import SINGULAR
 from ..spaces import steps_in
 from . import elimination, host
 from .arrays import Array, Ints
-from .maps import contiguous_copy, copy_into
+from .launcher import contiguous_copy, copy_into
 from .programs import Program
-from .stacks import ELEMENT, LARGEST, layout, place, stacked, steps, turned
+from .stacks import ELEMENT, LARGEST, place, stacked, step_words, steps, turned
 from .status import WORD, refusal
 from .table import kernel
 
@@ -71,7 +71,8 @@ UNLESS = Program(
 def zeros_on_diagonal(x: Array) -> Array:
     """For matrices in three axes, where the first zero on the diagonal is, from 1; or 0."""
     found = x.gpu.empty((len(x),), WORD)
-    x.gpu.run(DIAGONAL, [x, found], [len(x), x.shape[1], *layout(x)], -(-len(x) // 64))
+    words = {"count": len(x), "n": x.shape[1], **step_words(x=x)}
+    x.gpu.launch(DIAGONAL, -(-len(x) // 64), x, found, **words)
     return found
 
 
@@ -79,9 +80,9 @@ def copied_unless(found: Array, x: Array, shape: Ints) -> Array:
     """A copy, in another shape, of matrices in three axes; NaNs where something is found. One word
     may be for all."""
     out = x.gpu.empty(shape, x.dtype)
-    each = 1 if found.size > 1 else 0
-    words = [x.size, *x.shape[1:], each, math.nan, *layout(x)]
-    x.gpu.run(UNLESS, [x, found, out], words, -(-x.size // 256))
+    words = {"size": x.size, "rows": x.shape[1], "columns": x.shape[2], "nan": math.nan}
+    words |= {"found_step": found.size > 1, **step_words(x=x)}
+    x.gpu.launch(UNLESS, -(-x.size // 256), x, found, out, **words)
     return out
 
 
@@ -143,7 +144,7 @@ IDENTITY = Program(
 def identity(x: Array) -> Array:
     """Identity matrices of the shape of x."""
     out = x.gpu.empty(x.shape, x.dtype)
-    x.gpu.run(IDENTITY, [out], [x.size, x.shape[-1]], -(-x.size // 256))
+    x.gpu.launch(IDENTITY, -(-x.size // 256), out, size=x.size, n=x.shape[-1])
     return out
 
 
@@ -193,7 +194,7 @@ GROWTH = Program(
     "growth",
     {"x": "f32", "inverse": "f32"},
     {"found": "u32"},
-    f"count n most:f32 {steps('x', 'y')}",
+    f"count n most:f32 {steps('x', 'inverse')}",
     f"""
     if (group >= p.count) {{ return; }}
     if (lane == 0u) {{
@@ -207,7 +208,7 @@ GROWTH = Program(
         var largest = 0u;
         for (var j = 0u; j < p.n; j++) {{
             let both = abs(vec2<f32>(
-                x[{place("x", "group", "i", "j")}], inverse[{place("y", "group", "i", "j")}]
+                x[{place("x", "group", "i", "j")}], inverse[{place("inverse", "group", "i", "j")}]
             ));
             sums += both;
             largest = max(largest, bitcast<u32>(both.x));
@@ -243,7 +244,8 @@ def far_from_singular(x: Array, *, power: float, asked: str) -> Array:
     elimination.lu_solve(stacked(factors), pivots, inverse, transposed=False)
     found = x.gpu.empty((len(matrices),), WORD)
     most = float(np.finfo(x.dtype).eps) ** -power
-    words = [len(matrices), x.shape[-1], most, *layout(matrices, inverse)]
-    x.gpu.run(GROWTH, [matrices, inverse, found], words, len(matrices))
+    words = {"count": len(matrices), "n": x.shape[-1], "most": most}
+    words |= step_words(x=matrices, inverse=inverse)
+    x.gpu.launch(GROWTH, len(matrices), matrices, inverse, found, **words)
     x.gpu.status.report(found, no_gradient, asked)
     return copied_unless(found, matrices, x.shape)

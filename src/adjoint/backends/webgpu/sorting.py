@@ -6,15 +6,15 @@ Where few of a row are wanted, each tile hands on its first ones only.
 """
 
 import functools
+from typing import Any
 
 from ..spaces import merged
 from .arrays import Array, contiguous
-from .indexing import INT32, UINT32, axis_words, taken
-from .joining import WORKGROUP, groups_for, per_axis, stored_as, walk
-from .maps import contiguous_copy
+from .fills import WORKGROUP, groups_for, per_axis, stored_as, walk
+from .indexing import INT32, UINT32, words_of
+from .launcher import contiguous_copy
 from .programs import Program
-from .running import cumulative_sum
-from .table import kernel
+from .table import KERNELS, kernel
 
 EACH = 4  # elements that an invocation has in its workgroup's memory
 TILE = EACH * WORKGROUP  # elements that a workgroup sorts
@@ -50,7 +50,7 @@ def topk(x: Array, *, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     strides = [s * step for s in strides]
     strides.insert(axis, 1)
     indices = order.view((*rest[:axis], k, *rest[axis:]), tuple(strides))
-    return taken(x, indices, axis, 0), indices
+    return KERNELS["take_along_axis"](x, indices, axis=axis), indices
 
 
 def ranks(x: Array, axis: int, largest: bool) -> Array:
@@ -60,9 +60,9 @@ def ranks(x: Array, axis: int, largest: bool) -> Array:
     steps = (*x.strides[:axis], *x.strides[axis + 1 :], x.strides[axis])
     axes = merged(shape, [steps])
     out = x.gpu.empty((x.size // max(length, 1), length), UINT32)
-    words = [x.size, x.offset, -1 if largest else 0, *axis_words(axes)]
+    words = {"size": x.size, "flip": -1 if largest else 0, **words_of(axes, "n x")}
     program = ranker(stored_as(x.dtype), x.dtype.kind, len(axes.sizes) or 1)
-    x.gpu.run(program, [x, out], words, groups_for(x.size))
+    x.gpu.launch(program, groups_for(x.size), x, out, **words)
     return out
 
 
@@ -72,11 +72,11 @@ def ranker(type: str, kind: str, rank: int) -> Program:
         "rank",
         {"x": type},
         {"out": "u32"},
-        "size start flip " + per_axis(rank, "n x"),
+        "size at_x flip " + per_axis(rank, "n x"),
         f"""
     let at = group * {WORKGROUP}u + lane;
     if (at >= p.size) {{ return; }}
-    var source = p.start;
+    var source = p.at_x;
     {walk(rank, "source += c * p.x{k};")}
     out[at] = rank({bits("x[source]", type)}) ^ p.flip;""",
         declarations=ranking(kind),
@@ -90,37 +90,39 @@ def first_of(keys: Array, count: int) -> Array:
     if not rows * count:
         return keys.gpu.empty((rows, count), INT32)
     if count > FEW and length > TILE:
-        order = in_order(keys)[1]
+        order = in_order(keys.gpu, keys)[1]
         return contiguous_copy(order.view((rows, count), order.strides))
     order = None
     while keys.shape[1] > TILE:
-        keys, order = sorted_tiles(keys, order, count)
-    return sorted_tiles(keys, order, count)[1]
+        keys, order = sorted_tiles(keys.gpu, keys, order, count)
+    return sorted_tiles(keys.gpu, keys, order, count)[1]
 
 
-def in_order(keys: Array) -> tuple[Array, Array]:
-    """Rows of keys in order, and the positions that these had."""
-    gpu, length, run = keys.gpu, keys.shape[1], TILE
-    keys, order = sorted_tiles(keys, None, TILE)
+def in_order(to: Any, keys: Any) -> tuple[Any, Any]:
+    """Rows of keys in order, and the positions that these had: views of what is lowered, or arrays
+    of a device."""
+    length, run = keys.shape[1], TILE
+    keys, order = sorted_tiles(to, keys, None, TILE)
     while run < length:
-        targets = gpu.empty(keys.shape, UINT32), gpu.empty(keys.shape, INT32)
-        words = [keys.size, length, run]
-        gpu.run(MERGE, [keys, order, *targets], words, groups_for(keys.size))
+        targets = to.temporary(keys.shape, UINT32), to.temporary(keys.shape, INT32)
+        words = {"size": keys.size, "length": length, "run": run}
+        to.launch(MERGE, groups_for(keys.size), keys, order, *targets, **words)
         keys, order = targets
         run *= 2
     return keys, order
 
 
-def sorted_tiles(keys: Array, order: Array | None, keep: int) -> tuple[Array, Array]:
+def sorted_tiles(to: Any, keys: Any, order: Any, keep: int) -> tuple[Any, Any]:
     """Each tile of a row in order, of which the first ones are kept, and their positions."""
     rows, length = keys.shape
     parts = -(-length // TILE)
     span = TILE if parts > 1 else 1 << (length - 1).bit_length()
     kept = min(parts * keep, length) if keep == TILE else parts * keep
-    out = keys.gpu.empty((rows, kept), UINT32), keys.gpu.empty((rows, kept), INT32)
-    words = [rows, length, span, parts, keep, kept, order is not None]
+    out = to.temporary((rows, kept), UINT32), to.temporary((rows, kept), INT32)
+    words = {"rows": rows, "length": length, "span": span, "parts": parts, "keep": keep}
+    words |= {"kept": kept, "ordered": order is not None}
     groups = -(-rows * parts * span // TILE)
-    keys.gpu.run(TILES, [keys, keys if order is None else order, *out], words, groups)
+    to.launch(TILES, groups, keys, keys if order is None else order, *out, **words)
     return out
 
 
@@ -247,9 +249,9 @@ MERGE = Program(
 def searchsorted(x: Array, values: Array, *, after: bool) -> Array:
     values = contiguous_copy(values)
     out = values.gpu.empty(values.shape, INT32)
-    words = [out.size, x.size, x.offset, x.strides[0], after]
+    words = {"size": out.size, "length": x.size, "stride": x.strides[0], "after": after}
     program = searching(stored_as(x.dtype), x.dtype.kind)
-    out.gpu.run(program, [x, values, out], words, groups_for(out.size))
+    out.gpu.launch(program, groups_for(out.size), x, values, out, **words)
     return out
 
 
@@ -259,7 +261,7 @@ def searching(type: str, kind: str) -> Program:
         "searchsorted",
         {"x": type, "values": type},
         {"out": "u32"},
-        "size length start stride after",
+        "size length at_x stride after",
         f"""
     let at = group * {WORKGROUP}u + lane;
     if (at >= p.size) {{ return; }}
@@ -268,7 +270,7 @@ def searching(type: str, kind: str) -> Program:
     var high = p.length;
     while (low < high) {{
         let between = (low + high) / 2u;
-        let found = rank({bits("x[p.start + between * p.stride]", type)});
+        let found = rank({bits("x[p.at_x + between * p.stride]", type)});
         if (found < value || (p.after != 0u && found == value)) {{
             low = between + 1u;
         }} else {{
@@ -288,15 +290,15 @@ def unique(x: Array) -> tuple[Array, Array, Array]:
     inverse = gpu.empty((size,), INT32)
     if not size:
         return gpu.empty((0,), INT32), inverse, gpu.empty((0,), INT32)
-    keys, order = in_order(ranks(x, 0, False))
+    keys, order = in_order(gpu, ranks(x, 0, False))
     flags = gpu.empty((size,), INT32)
-    gpu.run(FIRSTS, [keys, flags], [size, x.dtype.kind == "f"], groups_for(size))
-    numbers = cumulative_sum(flags, axis=0, reverse=False)
+    gpu.launch(FIRSTS, groups_for(size), keys, flags, size=size, floats=x.dtype.kind == "f")
+    numbers = KERNELS["cumulative_sum"](flags, axis=0, reverse=False)
     count = int(gpu.read(numbers.view((), (), size - 1)))
     starts, indices, counts = (gpu.empty((count,), INT32) for _ in range(3))
     arrays = [order, flags, numbers, inverse, starts, indices]
-    gpu.run(DISTINCT, arrays, [size], groups_for(size))
-    gpu.run(COUNTS, [starts, counts], [size, count], groups_for(count))
+    gpu.launch(DISTINCT, groups_for(size), *arrays, size=size)
+    gpu.launch(COUNTS, groups_for(count), starts, counts, size=size, count=count)
     return indices, inverse, counts
 
 

@@ -2,25 +2,32 @@
 matrices, rows, columns, with any strides. A program knows each by four words."""
 
 import math
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from .arrays import Array
-from .maps import contiguous_copy
+from .launcher import contiguous_copy
+
+T = TypeVar("T", bound=Any)
 
 
 def steps(*names: str) -> str:
     """The words of arrays, in a program."""
-    return " ".join(f"{name}_start {name}_step {name}_row {name}_column" for name in names)
+    return " ".join(f"at_{name} {name}_step {name}_row {name}_column" for name in names)
 
 
-def layout(*arrays: Array) -> list[int]:
-    """What the words are of arrays of three axes."""
-    return [word for x in arrays for word in (x.offset, *x.strides)]
+def step_words(**arrays: Any) -> dict[str, int]:
+    """The words of arrays, or views, of three axes, by their names in the program."""
+    words = {}
+    for name, x in arrays.items():
+        words[name + "_step"], words[name + "_row"], words[name + "_column"] = x.strides
+    return words
 
 
 def place(name: str, matrix: str, row: str, column: str) -> str:
     """Where an element is, in a program. Steps may be negative: u32 wraps around."""
     return (
-        f"p.{name}_start + ({matrix}) * p.{name}_step + ({row}) * p.{name}_row"
+        f"p.at_{name} + ({matrix}) * p.{name}_step + ({row}) * p.{name}_row"
         f" + ({column}) * p.{name}_column"
     )
 
@@ -36,14 +43,14 @@ ELEMENT = """
 LARGEST = 1024  # rows of matrices that one workgroup looks through; beyond it the host does
 
 
-def stacked(x: Array) -> Array:
-    """A view with three axes, of a copy if need be."""
+def stacked(x: T, copy: Callable[[T], T] = contiguous_copy) -> T:
+    """An array, or a view, with three axes, of a copy if need be."""
     step = None
     for n, stride in zip(reversed(x.shape[:-2]), reversed(x.strides[:-2]), strict=True):
         if n == 1:
             continue
         if step is not None and stride != step[0] * step[1]:
-            x, step = contiguous_copy(x), (1, x.shape[-2] * x.shape[-1])
+            x, step = copy(x), (1, x.shape[-2] * x.shape[-1])
             break
         step = (n, stride) if step is None else (n * step[0], step[1])
     count = math.prod(x.shape[:-2])

@@ -15,6 +15,7 @@ from .arrays import Array, Ints
 from .programs import Program
 
 WORD = np.dtype("u4")
+STATUS = -1  # in the place of an array: the device's own, for what programs find
 MOST = 64  # kinds of complaints between two looks
 FIRST = 4  # words before theirs
 SIZE = FIRST + 2 * MOST
@@ -73,11 +74,6 @@ class Status:
             array = self._array = self.gpu.send(np.zeros(SIZE, WORD))
         return array
 
-    def for_indices(self, due: bool = True) -> Array:
-        """The words for a program that looks whether indices are in range, if `due`."""
-        self.is_due |= due
-        return self.array
-
     def report(self, found: Array, describe: Callable[..., Exception], *args: Any) -> Array:
         """Raise `describe(*args, index, word)` at the next look, if there is a word that isn't 0.
 
@@ -86,13 +82,19 @@ class Status:
         gpu = self.gpu
         first = gpu.empty((1,), WORD)
         with gpu.lock:
-            complaint = (describe, *args)
-            if complaint not in self.complaints and len(self.complaints) == MOST:
-                gpu.read(self.array)  # which looks
-            place = self.complaints.setdefault(complaint, len(self.complaints))
-            self.is_due = True
-            gpu.run(REPORT, [found, self.array, first], [found.size, FIRST // 2 + place], 1)
+            place = self.place_of((describe, *args))
+            gpu.launch(REPORT, 1, found, self.array, first, count=found.size, place=place)
         return first
+
+    def place_of(self, complaint: tuple | None) -> int:
+        """Where the words of a complaint, which is now due, are; None is about indices."""
+        self.is_due = True
+        if complaint is None:
+            return 0
+        if complaint not in self.complaints and len(self.complaints) == MOST:
+            self.gpu.read(self.array)  # which looks
+            self.is_due = True
+        return FIRST // 2 + self.complaints.setdefault(complaint, len(self.complaints))
 
     def examine(self, words: np.ndarray) -> None:
         """Look at the words, as they were read: raise what they say."""

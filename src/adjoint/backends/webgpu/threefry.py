@@ -3,17 +3,19 @@
 A state is four words: two of the key, then the counter, low word first. It stays on the device.
 """
 
-import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..cpu.threefry import PARITY, ROTATIONS, advanced
+from ..launches import View
 from .arrays import Array, Ints
 from .device import Device
-from .maps import contiguous_copy
+from .lowering import ProgramLowering, lowering
+from .maps import as_contiguous
 from .programs import Program
-from .table import kernel
+from .table import KERNELS
 
 GROUP = 256
 
@@ -47,8 +49,8 @@ fn advanced(counter: vec2<u32>, by: u32) -> vec2<u32> {{
 """
 
 STATE = """
-    let key = vec2<u32>(state[0], state[1]);
-    let counter = vec2<u32>(state[2], state[3]);
+    let key = vec2<u32>(state[p.at_state], state[p.at_state + 1u]);
+    let counter = vec2<u32>(state[p.at_state + 2u], state[p.at_state + 3u]);
 """
 
 
@@ -69,7 +71,7 @@ RANDOM_BITS = Program(
     "random_bits",
     {"state": "u32"},
     {"bits": "u32", "after": "u32"},
-    "size",
+    "size at_state",
     f"""
     {STATE}
     {after("p.size / 2u + (p.size & 1u)")}
@@ -85,23 +87,26 @@ RANDOM_BITS = Program(
 )
 
 
-@kernel
-def random_bits(gpu: Device, state: Array, *, shape: Ints) -> tuple[Array, Array]:
+@lowering
+def random_bits(to: ProgramLowering, state: View, *, shape: Ints) -> None:
     """Bits for `shape`, and the state after them."""
-    size = math.prod(shape)
-    bits, after = gpu.empty(shape, state.dtype), gpu.empty((4,), state.dtype)
-    groups = max(1, -(-size // (2 * GROUP)))
-    gpu.run(RANDOM_BITS, [on_device(gpu, state), bits, after], [size], groups)
-    return bits, state_after(state, after, (size + 1) // 2)
+    bits, after = to.result(shape, state.dtype), to.result((4,), state.dtype)
+    groups = max(1, -(-bits.size // (2 * GROUP)))
+    to.launch(RANDOM_BITS, groups, as_contiguous(to, state), bits, after, size=bits.size)
 
 
-def on_device(gpu: Device, state: Any) -> Array:
-    """A state, which generators have on the CPU, where a program can read it."""
-    if isinstance(state, np.ndarray):
-        return gpu.send(state)
-    return contiguous_copy(state)
+def draw_from_any_state(name: str, counters: Callable[[Array], int]) -> None:
+    """Let an op draw from a state on the CPU too, where generators have it. `counters`: how many a
+    result takes."""
+    draw = KERNELS[name]
+
+    def call(gpu: Device, state: Any, *inputs: Array, **attrs: Any) -> tuple[Array, Any]:
+        if not isinstance(state, np.ndarray):
+            return draw(state, *inputs, **attrs)
+        out, _ = draw(gpu.send(state), *inputs, **attrs)
+        return out, advanced(state, counters(out))
+
+    KERNELS[name] = call
 
 
-def state_after(state: Any, after: Array, counters: int) -> Any:
-    """The state after some counters, where the state was."""
-    return advanced(state, counters) if isinstance(state, np.ndarray) else after
+draw_from_any_state("random_bits", lambda bits: (bits.size + 1) // 2)

@@ -23,7 +23,7 @@ LANES = 64  # of a workgroup; those of a tile are 8x8
 SIDE = 8
 
 WORDS = """
-    x_offset y_offset low first rows columns inner x_outer x_inner y_outer y_inner
+    at_x at_y low first rows columns inner x_outer x_inner y_outer y_inner
     x_batch0 x_batch1 x_batch2 x_batch3 y_batch0 y_batch1 y_batch2 y_batch3
     batch0 batch1 batch2 batches across down band parts chunk segment lanes
 """
@@ -58,12 +58,13 @@ def result(kind: str, value: str, type: str) -> str:
     return f"min({value}, {type}(1u))" if kind == "bool" else f"{type}({value})"
 
 
-def matrix(name: str) -> str:
+def matrix(name: str, layout: str) -> str:
     """The function that says where a matrix of an operand starts."""
+    start = f"p.at_{name} / 4u" if is_wide(layout) else f"p.at_{name}"
     return f"""
 fn {name}_matrix(batch: u32) -> u32 {{
     let rest = batch / p.batch0;
-    return p.{name}_offset + batch % p.batch0 * p.{name}_batch0
+    return {start} + batch % p.batch0 * p.{name}_batch0
         + rest % p.batch1 * p.{name}_batch1
         + rest / p.batch1 % p.batch2 * p.{name}_batch2
         + rest / p.batch1 / p.batch2 * p.{name}_batch3;
@@ -130,7 +131,7 @@ def program(
         {"out": array_type(out, wide)},
         WORDS,
         body,
-        declarations=matrix("x") + matrix("y") + declarations + put(out, wide),
+        declarations=matrix("x", x) + matrix("y", y) + declarations + put(out, wide),
         workgroup=LANES,
     )
 

@@ -1,11 +1,14 @@
 """Halves of square matrices."""
 
 import functools
+from functools import partial
 
-from .arrays import WGSL, Array
+from ..launches import View
+from .arrays import WGSL
+from .lowering import ProgramLowering, lowering
+from .maps import as_contiguous
 from .programs import Program
-from .stacks import layout, place, stacked, steps
-from .table import kernel
+from .stacks import place, stacked, step_words, steps
 
 SIDE = 16  # of the tiles that mirror images are made of
 
@@ -31,16 +34,16 @@ def triangle_program(type: str) -> Program:
     )
 
 
-@kernel
-def triangle(x: Array, *, k: int, upper: bool) -> Array:
-    out = x.gpu.empty(x.shape, x.dtype)
+@lowering
+def triangle(to: ProgramLowering, x: View, *, k: int, upper: bool) -> None:
+    out = to.result(x.shape, x.dtype)
+    rows, columns = x.shape[-2:]
+    words = {"size": x.size, "rows": rows, "columns": columns}
+    words |= {"k": max(-rows, min(k, columns)), "upper": upper}
     if x.size:
-        rows, columns = x.shape[-2:]
-        k = max(-rows, min(k, columns))
-        x = stacked(x)
-        words = [x.size, rows, columns, k, int(upper), *layout(x)]
-        x.gpu.run(triangle_program(WGSL[x.dtype]), [x, out], words, -(-x.size // 256))
-    return out
+        x = stacked(x, partial(as_contiguous, to))
+        program = triangle_program(WGSL[x.dtype])
+        to.launch(program, -(-x.size // 256), x, out, **words, **step_words(x=x))
 
 
 @functools.cache
@@ -76,23 +79,22 @@ def mirror_program(name: str, type: str, value: str) -> Program:
     )
 
 
-def with_image(name: str, value: str, x: Array) -> Array:
-    out = x.gpu.empty(x.shape, x.dtype)
+def with_image(to: ProgramLowering, name: str, value: str, x: View) -> None:
+    out = to.result(x.shape, x.dtype)
     if x.size:
-        n = x.shape[-1]
-        x = stacked(x)
+        x = stacked(x, partial(as_contiguous, to))
+        count, n, _ = x.shape
         tiles = -(-n // SIDE)
-        words = [len(x), n, tiles, *layout(x)]
         program = mirror_program(name, WGSL[x.dtype], value)
-        x.gpu.run(program, [x, out], words, len(x) * tiles * tiles)
-    return out
+        groups = count * tiles * tiles
+        to.launch(program, groups, x, out, count=count, n=n, tiles=tiles, **step_words(x=x))
 
 
-@kernel
-def mirrored(x: Array) -> Array:
-    return with_image("mirrored", "select(own, image, column > row)", x)
+@lowering
+def mirrored(to: ProgramLowering, x: View) -> None:
+    with_image(to, "mirrored", "select(own, image, column > row)", x)
 
 
-@kernel
-def symmetrized(x: Array) -> Array:
-    return with_image("symmetrized", "(own + image) * 0.5", x)
+@lowering
+def symmetrized(to: ProgramLowering, x: View) -> None:
+    with_image(to, "symmetrized", "(own + image) * 0.5", x)

@@ -10,10 +10,12 @@ import math
 
 import numpy as np
 
+from ..launches import View
 from ..spaces import Ints
 from .arrays import WGSL
+from .fills import axis_words, per_axis
+from .lowering import ProgramLowering, lowering
 from .programs import ROUNDS, Program
-from .table import kernel
 from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
 
 WORKGROUPS = 128  # up to which the sums are split
@@ -21,9 +23,9 @@ LEAST = 1024  # terms of a sum that is split off
 
 WORDS = """
     blocks rows groups parts span lines stretch batch channels outs taps
-    x_offset x_image x_channel g_offset g_image g_channel
+    at_x x_image x_channel at_g g_image g_channel
 """
-AXIS_WORDS = " in$a size$a kernel$a before$a dilation$a stride$a x$a g$a"
+AXIS_WORDS = "in size kernel before dilation stride x g"
 # A column of the weight is one element of the kernel in one channel. A tile has columns that follow
 # each other, or the same element in several channels.
 COLUMNS = """
@@ -70,13 +72,13 @@ def summed(rank: int, columns: int, wide: int, number: str) -> str:
     for (var line = share * p.span + lane; line < end; line += LANES) {{
         var left = line;
         var x_shift = 0u;
-        var g_at = p.g_offset + (part * p.outs + o0) * p.g_channel;
+        var g_at = p.at_g + (part * p.outs + o0) * p.g_channel;
         {by_axis(LINE_AXIS, rank)}
         let first = left * p.stretch;
         x_shift += first * p.x_image;
         g_at += first * p.g_image;
         {repeated(f"let inside$u = {inside};", u=columns)}
-        {repeated("var at$u = select(p.x_offset, x_start$u + x_shift, inside$u);", u=columns)}
+        {repeated("var at$u = select(p.at_x, x_start$u + x_shift, inside$u);", u=columns)}
         let last = min(first + p.stretch, p.batch);
         for (var image = first; image < last; image++) {{
             {loaded("g", "g_at", "p.g_channel", wide, number)}
@@ -119,7 +121,7 @@ def images_by_gradients(type: str, to: str, rank: int, columns: int, wide: int) 
     let part = rest % p.groups;
     let share = rest / p.groups;
     {repeated(COLUMNS if columns > 1 else CHANNELS, u=columns)}
-    {repeated("var x_start$u = p.x_offset + (part * p.channels + c$u) * p.x_channel;", u=columns)}
+    {repeated("var x_start$u = p.at_x + (part * p.channels + c$u) * p.x_channel;", u=columns)}
     {repeated(by_axis(OFFSET, rank), u=columns)}
     {summed(rank, columns, wide, number)}
     {shared(columns, count)}
@@ -138,7 +140,7 @@ def images_by_gradients(type: str, to: str, rank: int, columns: int, wide: int) 
         f"images_by_gradients {type} {to} {rank} {columns}x{TALL // columns}x{wide}",
         {"x": type, "g": type},
         {"out": to},
-        WORDS + repeated(AXIS_WORDS, a=rank),
+        WORDS + per_axis(rank, AXIS_WORDS),
         body,
         declarations=f"""
             const LANES = {LANES}u;
@@ -177,29 +179,39 @@ def split(batch: int, positions: int, tiles: int) -> Ints:
     return parts, -(-lines // parts), lines, -(-batch // max(pieces, 1))
 
 
-@kernel
-def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
+@lowering
+def conv_weight(
+    to: ProgramLowering, x: View, g: View, *, w_shape, stride, padding, dilation, groups
+) -> None:
     """Gradient of conv with respect to its weight, given the gradient g of its output."""
-    out = g.gpu.empty(w_shape, g.dtype)
+    out = to.result(w_shape, g.dtype)
     if not out.size:
-        return out
-    batch, outs, channels, taps = len(x), w_shape[0] // groups, w_shape[1], math.prod(w_shape[2:])
+        return
+    batch, outs, channels, taps = (
+        x.shape[0],
+        w_shape[0] // groups,
+        w_shape[1],
+        math.prod(w_shape[2:]),
+    )
     columns, wide = 1 if channels >= TALL else TALL, width(outs)
     blocks = taps * -(-channels // TALL) if columns == 1 else -(-taps * channels // TALL)
     rows = -(-outs // wide)
     tiles = blocks * rows * groups
-    parts, *lines = split(batch, math.prod(g.shape[2:]), tiles)
-    words = [blocks, rows, groups, parts, *lines, batch, channels, outs, taps]
-    words += [x.offset, *x.strides[:2], g.offset, *g.strides[:2]]
-    for k, (s, (before, _), d) in enumerate(zip(stride, padding, dilation, strict=True), 2):
-        words += (x.shape[k], g.shape[k], w_shape[k], before, d, s, x.strides[k], g.strides[k])
+    parts, span, lines, stretch = split(batch, math.prod(g.shape[2:]), tiles)
+    words = {"blocks": blocks, "rows": rows, "groups": groups, "parts": parts, "span": span}
+    words |= {"lines": lines, "stretch": stretch, "batch": batch, "channels": channels}
+    words |= {"outs": outs, "taps": taps, "x_image": x.strides[0], "x_channel": x.strides[1]}
+    words |= {"g_image": g.strides[0], "g_channel": g.strides[1]}
+    before = [start for start, _ in padding]
+    sizes = x.shape[2:], g.shape[2:], w_shape[2:], before, dilation, stride
+    words |= axis_words(AXIS_WORDS, *sizes, x.strides[2:], g.strides[2:])
     type = WGSL[g.dtype]
-    to = type if parts == 1 else SUMMED[type]
-    sums = out
-    if parts > 1:
-        sums = g.gpu.empty((parts, *w_shape), np.dtype("f4") if type == "f16" else g.dtype)
-    program = images_by_gradients(type, to, len(stride), columns, wide)
-    g.gpu.run(program, [x, g, sums], words, tiles * parts)
-    if parts > 1:
-        g.gpu.run(total(to, type), [sums, out], [out.size, parts], -(-out.size // LANES))
-    return out
+    if parts == 1:
+        program = images_by_gradients(type, type, len(stride), columns, wide)
+        to.launch(program, tiles, x, g, out, **words)
+        return
+    sums = to.temporary((parts, *w_shape), np.dtype("f4") if type == "f16" else g.dtype)
+    program = images_by_gradients(type, SUMMED[type], len(stride), columns, wide)
+    to.launch(program, tiles * parts, x, g, sums, **words)
+    adding = total(SUMMED[type], type)
+    to.launch(adding, -(-out.size // LANES), sums, out, count=out.size, parts=parts)

@@ -7,18 +7,21 @@ the other.
 
 import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
 
+from ..launches import View
 from ..spaces import Ints
-from .arrays import WGSL, Array, contiguous
-from .maps import contiguous_copy
+from .arrays import WGSL, contiguous
+from .fills import axis_words, per_axis
+from .lowering import LOWERINGS, ProgramLowering, lowering
+from .maps import as_contiguous
 from .programs import Program, check_rounds
-from .table import KERNELS, kernel
-from .unrolled import LANES, SUMMED, by_axis, repeated
+from .unrolled import LANES, SUMMED, by_axis
 
 Pairs = tuple[tuple[int, int], ...]
-MANY = 4  # times the elements along the axes: where these are done one after the other
+MANY = 4  # times the elements along the axes: where axes are done one after the other
 INT32, FLOAT32 = np.dtype("i4"), np.dtype("f4")
 LOWEST = {"f": -math.inf, "i": -(1 << 31), "u": 0}
 
@@ -46,7 +49,7 @@ def nested(loop: str, rank: int, body: str) -> str:
     return body
 
 
-WINDOW_WORDS = " in$a size$a kernel$a before$a dilation$a stride$a x$a step$a"
+WINDOW_WORDS = "in size kernel before dilation stride x step"
 WINDOW_AXIS = """
     let start$a = left % p.size$a * p.stride$a - p.before$a;
     left /= p.size$a;
@@ -87,7 +90,7 @@ def largest(type: str, rank: int, placed: bool) -> Program:
     var best_rank = {"i32()" if number == "f32" else "p.lowest"};
     var best_index = i32({beside});
     var none = true;
-    let at_ = p.x_offset + left * p.x_plane;
+    let at_ = p.at_x + left * p.x_plane;
     {nested(WINDOW_LOOP, rank, compared)}
     out[i] = {type}(best);
     indices[i] = best_index;
@@ -96,14 +99,14 @@ def largest(type: str, rank: int, placed: bool) -> Program:
         f"largest {type} {rank} {placed}",
         {"x": type, "known": "i32"} if placed else {"x": type},
         {"out": type, "indices": "i32"},
-        f"count x_offset x_plane lowest:{number}" + repeated(WINDOW_WORDS, a=rank),
+        f"count at_x x_plane lowest:{number} " + per_axis(rank, WINDOW_WORDS),
         body,
         declarations=KEY if number == "f32" else "",
         workgroup=LANES,
     )
 
 
-SPREAD_WORDS = " in$a size$a kernel$a before$a stride$a x$a"
+SPREAD_WORDS = "in size kernel before stride x"
 SPREAD_AXIS = """
     let place$a = left % p.size$a + p.before$a;
     left /= p.size$a;
@@ -123,11 +126,11 @@ def total(name: str, type: str, to: str, rank: int, words: str, axis: str, loop:
     {START}
     {by_axis(axis, rank)}
     var sum = {number}();
-    let at_ = p.x_offset + left * p.x_plane;
+    let at_ = p.at_x + left * p.x_plane;
     {nested(loop, rank, f"sum += {number}(x[at{rank - 1}]);")}
     out[i] = {to}(sum);
     """
-    words = "count x_offset x_plane" + repeated(words, a=rank)
+    words = "count at_x x_plane " + per_axis(rank, words)
     name = f"{name} {type} {to} {rank}"
     return Program(name, {"x": type}, {"out": to}, words, body, workgroup=LANES)
 
@@ -142,11 +145,11 @@ def spread(type: str, to: str, rank: int) -> Program:
     return total("spread", type, to, rank, SPREAD_WORDS, SPREAD_AXIS, SPREAD_LOOP)
 
 
-def planes(x: Array) -> tuple[Array, int]:
-    """An array whose images and channels are one axis, and the stride of that."""
+def planes(to: ProgramLowering, x: View) -> tuple[View, int]:
+    """A view whose images and channels are one axis, and the stride of that."""
     images, channels = x.shape[:2]
     if channels > 1 < images and x.strides[0] != channels * x.strides[1]:
-        x = contiguous_copy(x)
+        x = as_contiguous(to, x)
     return x, x.strides[1] if channels > 1 else x.strides[0]
 
 
@@ -154,69 +157,82 @@ def groups_of(count: int) -> int:
     return -(-count // LANES)
 
 
-def are_many(counts: Ints) -> bool:
-    return math.prod(counts) > MANY * sum(counts)
+class Windows(NamedTuple):
+    """Where windows are, along each axis of an image."""
+
+    kernel: Ints
+    stride: Ints
+    padding: Pairs
+    dilation: Ints
+
+    def shape(self, x: Ints) -> Ints:
+        """The shape of what has an element for each window of an array."""
+        sizes = zip(x[2:], *self, strict=True)
+        size = [(n + sum(around) - d * (k - 1) - 1) // s + 1 for n, k, s, around, d in sizes]
+        return (*x[:2], *size)
+
+    def steps(self, counts: Ints) -> list[tuple[int, "Windows"]]:
+        """All axes at once, or if elements are many, one after the other: and then which is."""
+        if math.prod(counts) <= MANY * sum(counts):
+            return [(0, self)]
+        return [(k, self.along(k)) for k in reversed(range(len(counts)))]
+
+    def along(self, axis: int) -> "Windows":
+        """The same along one axis; along the others they do nothing."""
+        nothing = (1, 1, (0, 0), 1)
+        return Windows(*(only(axis, *pair) for pair in zip(self, nothing, strict=True)))
+
+    def words(self, x: View, out: View) -> dict[str, int]:
+        check_rounds("pooling", 3 * math.prod(self.kernel))
+        before = [start for start, _ in self.padding]
+        columns = x.shape[2:], out.shape[2:], self.kernel, before, self.dilation, self.stride
+        return axis_words(WINDOW_WORDS, *columns, x.strides[2:], contiguous(x.shape)[2:])
 
 
 def only(axis: int, values: tuple, other: object) -> tuple:
-    """The value of one axis; for the others what does nothing."""
     return tuple(value if k == axis else other for k, value in enumerate(values))
 
 
-def window_words(
-    x: Array, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints
-) -> tuple[Ints, list[int]]:
-    """The output's shape, and the words of the axes."""
-    check_rounds("pooling", 3 * math.prod(kernel))
-    size, words = [], []
-    steps = contiguous(x.shape)
-    sizes = zip(kernel, stride, padding, dilation, strict=True)
-    for axis, (k, s, (before, after), d) in enumerate(sizes, 2):
-        n = x.shape[axis]
-        size.append((n + before + after - d * (k - 1) - 1) // s + 1)
-        words += (n, size[-1], k, before, d, s, x.strides[axis], steps[axis])
-    return (*x.shape[:2], *size), words
-
-
-@kernel
-def max_pool(x, *, kernel, stride, padding, dilation):
+@lowering
+def max_pool(to: ProgramLowering, x: View, *, kernel, stride, padding, dilation) -> None:
     """The largest element of each window, and its flat index in the image (the first of equals)."""
-    if not are_many(kernel):
-        return pooled(x, None, kernel, stride, padding, dilation)
-    places = None
-    for axis in reversed(range(len(kernel))):
-        around = only(axis, padding, (0, 0))
-        geometry = only(axis, kernel, 1), only(axis, stride, 1), around, only(axis, dilation, 1)
-        x, places = pooled(x, places, *geometry)
-    return x, places
+    windows = Windows(kernel, stride, padding, dilation)
+    shape = windows.shape(x.shape)
+    results, places = (to.result(shape, x.dtype), to.result(shape, INT32)), None
+    for axis, part in windows.steps(kernel):
+        own = part.shape(x.shape)
+        out = (to.temporary(own, x.dtype), to.temporary(own, INT32)) if axis else results
+        pool(to, x, places, out, part)
+        x, places = out
 
 
-def pooled(
-    x: Array, places: Array | None, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints
-) -> tuple[Array, Array]:
+def pool(
+    to: ProgramLowering, x: View, places: View | None, out: tuple[View, View], windows: Windows
+) -> None:
     """The same by one launch; `places` are the indices of the elements, if x isn't the image."""
-    x, plane = planes(x)
-    shape, words = window_words(x, kernel, stride, padding, dilation)
-    out, indices = x.gpu.empty(shape, x.dtype), x.gpu.empty(shape, INT32)
-    program = largest(WGSL[x.dtype], len(kernel), places is not None)
-    arrays = [x, out, indices] if places is None else [x, places, out, indices]
-    words = [out.size, x.offset, plane, LOWEST[x.dtype.kind], *words]
-    x.gpu.run(program, arrays, words, groups_of(out.size))
-    return out, indices
+    x, plane = planes(to, x)
+    count, words = out[0].size, windows.words(x, out[0])
+    words |= {"count": count, "x_plane": plane, "lowest": LOWEST[x.dtype.kind]}
+    program = largest(WGSL[x.dtype], len(windows.kernel), places is not None)
+    arrays = [x] if places is None else [x, places]
+    to.launch(program, groups_of(count), *arrays, *out, **words)
 
 
-@kernel
-def window_sum(x, *, kernel, stride, padding):
+@lowering
+def window_sum(to: ProgramLowering, x: View, *, kernel, stride, padding) -> None:
     if kernel == x.shape[2:] and not any(map(any, padding)):
-        return KERNELS["sum"](x, axis=tuple(range(2, x.ndim)), keepdims=True)
-    if not are_many(kernel):
-        return summed(x, x.dtype, kernel, stride, padding)
-    dtype = x.dtype
-    for axis in reversed(range(len(kernel))):
-        around = only(axis, padding, (0, 0))
-        to = widened(dtype) if axis else dtype
-        x = summed(x, to, only(axis, kernel, 1), only(axis, stride, 1), around)
-    return x
+        LOWERINGS["sum"](to, x, axis=tuple(range(2, x.ndim)), keepdims=True)
+        return
+    windows = Windows(kernel, stride, padding, (1,) * len(kernel))
+    result = to.result(windows.shape(x.shape), x.dtype)
+    for axis, part in windows.steps(kernel):
+        wide = widened(result.dtype)
+        out = to.temporary(part.shape(x.shape), wide) if axis else result
+        x, plane = planes(to, x)
+        words = {"count": out.size, "x_plane": plane, **part.words(x, out)}
+        program = sums(WGSL[x.dtype], WGSL[out.dtype], len(kernel))
+        to.launch(program, groups_of(out.size), x, out, **words)
+        x = out
 
 
 def widened(dtype: np.dtype) -> np.dtype:
@@ -224,43 +240,26 @@ def widened(dtype: np.dtype) -> np.dtype:
     return FLOAT32 if dtype.kind == "f" else dtype
 
 
-def summed(x: Array, dtype: np.dtype, kernel: Ints, stride: Ints, padding: Pairs) -> Array:
-    """The same by one launch."""
-    x, plane = planes(x)
-    shape, words = window_words(x, kernel, stride, padding, (1,) * len(kernel))
-    out = x.gpu.empty(shape, dtype)
-    program = sums(WGSL[x.dtype], WGSL[dtype], len(kernel))
-    x.gpu.run(program, [x, out], [out.size, x.offset, plane, *words], groups_of(out.size))
-    return out
-
-
-@kernel
-def window_spread(x, *, shape, kernel, stride, padding):
+@lowering
+def window_spread(to: ProgramLowering, x: View, *, shape, kernel, stride, padding) -> None:
     """Gradient of window_sum, given the gradient x of its output."""
+    result = to.result(shape, x.dtype)
     sizes = zip(x.shape[2:], kernel, stride, strict=True)
     met = tuple(min(n, -(-k // s)) for n, k, s in sizes)
-    if not are_many(met):
-        return added(x, x.dtype, shape, kernel, stride, padding)
-    dtype = x.dtype
-    for axis in reversed(range(len(kernel))):
-        part = (*x.shape[: axis + 2], *shape[axis + 2 :])
-        around = only(axis, padding, (0, 0))
-        to = widened(dtype) if axis else dtype
-        x = added(x, to, part, only(axis, kernel, 1), only(axis, stride, 1), around)
-    return x
+    for axis, part in Windows(kernel, stride, padding, (1,) * len(kernel)).steps(met):
+        own = (*x.shape[: axis + 2], *shape[axis + 2 :])
+        out = to.temporary(own, widened(result.dtype)) if axis else result
+        spread_windows(to, x, out, part)
+        x = out
 
 
-def added(
-    x: Array, dtype: np.dtype, shape: Ints, kernel: Ints, stride: Ints, padding: Pairs
-) -> Array:
+def spread_windows(to: ProgramLowering, x: View, out: View, windows: Windows) -> None:
     """The same by one launch."""
-    met = [-(-k // s) for k, s in zip(kernel, stride, strict=True)]
+    met = [-(-k // s) for k, s in zip(windows.kernel, windows.stride, strict=True)]
     check_rounds("the gradient of pooling", 3 * math.prod(met))
-    x, plane = planes(x)
-    out = x.gpu.empty(shape, dtype)
-    words = [out.size, x.offset, plane]
-    for axis, (k, s, (before, _)) in enumerate(zip(kernel, stride, padding, strict=True), 2):
-        words += (x.shape[axis], shape[axis], k, before, s, x.strides[axis])
-    program = spread(WGSL[x.dtype], WGSL[dtype], len(kernel))
-    x.gpu.run(program, [x, out], words, groups_of(out.size))
-    return out
+    x, plane = planes(to, x)
+    before = [start for start, _ in windows.padding]
+    columns = x.shape[2:], out.shape[2:], windows.kernel, before, windows.stride, x.strides[2:]
+    words = {"count": out.size, "x_plane": plane, **axis_words(SPREAD_WORDS, *columns)}
+    program = spread(WGSL[x.dtype], WGSL[out.dtype], len(met))
+    to.launch(program, groups_of(out.size), x, out, **words)

@@ -36,6 +36,9 @@ class NativeKernel(NamedTuple):
     words: tuple[str, ...]
     past: int = 0
 
+    def unpack(self, words: bytes) -> Any:
+        return array("q", words)
+
 
 def run(
     launches: tuple[Launch, ...],
@@ -66,7 +69,7 @@ def run(
         scratch = [memory_for(one) for one in first.scratch]
         addresses += [start for _, start in scratch]
     for launch in launches:
-        (_, code, _, past), packed, places, given, chunks, _, _, _, status, _ = launch
+        (_, code, _, past), packed, places, given, chunks, _, _, _, status, _, _ = launch
         words = array("q", packed)
         for position, slot, offset in places:
             words[position] = addresses[slot] + offset
