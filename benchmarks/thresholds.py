@@ -9,7 +9,9 @@ import numpy as np
 
 from adjoint._foundation.silence import compute
 from adjoint.backends.cpu import NUMPY, thresholds
-from adjoint.backends.cpu.dispatch import fast_function, mapped
+from adjoint.backends.cpu.dispatch import host_function, mapped
+from adjoint.backends.cpu.lowering.ops import NativeOp
+from adjoint.backends.cpu.table import HOSTED
 
 from ._common import Report, duration, markdown_table
 
@@ -106,7 +108,7 @@ def kernels_of(op: str, inputs: tuple) -> Callable:
     if op == "exp":
         call = mapped(op, NUMPY[op], inputs[0].dtype)
         return lambda x: call([x])[0]
-    return fast_function(op, NUMPY[op])
+    return host_function(op, NUMPY[op]) if op in HOSTED else NativeOp(op, None)
 
 
 def seconds(function: Callable, inputs: tuple, attrs: dict[str, Any], count: int) -> float:

@@ -42,7 +42,9 @@ def lowered(webgpu, x, y):
     from adjoint.backends.webgpu.lowering import layout_of, lower
 
     layouts = [layout_of(on_device(webgpu, a)) for a in (x, y)]
-    return lower("matmul", layouts, {}, webgpu.gpu.target)
+    launches = lower("matmul", layouts, {}, webgpu.gpu.target)
+    assert launches is not None
+    return launches
 
 
 def assert_exact(webgpu, x, y):
