@@ -3,6 +3,7 @@
 import itertools
 import math
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def every_size(monkeypatch):
 multiplied = FAST["matmul"]
 
 
-def launches_of(x, y):
+def launches_of(x, y) -> Any:
     return lower("matmul", [layout_of(x), layout_of(y)], {}, current_target())
 
 
@@ -172,7 +173,7 @@ def test_rows_of_a_batch_that_one_matrix_multiplies_are_one_matrix():
 def test_many_small_matrices_share_chunks():
     x, y = whole_numbers((1000, 4, 4)), whole_numbers((1000, 4, 4))
     threads.set_num_threads(2)
-    (launch,) = launches_of(x, y) or ()
+    (launch,) = launches_of(x, y)
     assert 1 < launch.chunks < 10
     assert_exact(x, y)
 
@@ -274,7 +275,7 @@ def test_threads_change_no_bit(x_transposed, y_transposed, dtype):
         results, chunks = [], []
         for count in (1, 2, 3):
             threads.set_num_threads(count)
-            (launch,) = launches_of(x, y) or ()
+            (launch,) = launches_of(x, y)
             chunks.append(launch.chunks)
             results += [multiplied(x, y) for _ in range(3)]
         assert max(chunks) > 1

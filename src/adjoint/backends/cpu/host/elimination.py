@@ -11,9 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from ....kernels import elimination as templates
+from ...launches import View
 from ..jit.memory import empty
-from ..jit.runner import run_kernel
-from ..lowering.native import FLOATS, chunks_of, kernel_of
+from ..lowering.launchers import launched
+from ..lowering.native import FLOATS, NativeLowering, Words, chunks_of, kernel_of
 from .products import add_product
 
 CHUNK = 1 << 13  # elements of a chunk
@@ -27,7 +28,7 @@ def in_whole_steps(x: np.ndarray) -> np.ndarray:
     return x if regular else x.copy()
 
 
-def steps(x: np.ndarray) -> list[int]:
+def steps(x: np.ndarray | View) -> list[int]:
     """From a matrix to the next, a row to the next, a column to the next."""
     return [stride // x.itemsize for stride in x.strides]
 
@@ -42,9 +43,9 @@ def take_away(x: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
     add_product(x, np.negative(left), right)
 
 
-def matrices_in_chunks(x: np.ndarray) -> tuple[int, int]:
+def matrices_in_chunks(x: View) -> tuple[int, int]:
     """How many matrices there are, and how many a chunk has."""
-    return len(x), max(1, CHUNK // (x.shape[1] * x.shape[2]))
+    return x.shape[0], max(1, CHUNK // (x.shape[1] * x.shape[2]))
 
 
 # Cholesky.
@@ -69,12 +70,17 @@ def cholesky(x: np.ndarray) -> np.ndarray:
 
 def small_cholesky(x: np.ndarray) -> np.ndarray:
     orders = np.empty(len(x), np.int64)
+    decompose(x, orders)
+    return orders
+
+
+@launched
+def decompose(to: NativeLowering, x: View, orders: View) -> None:
     count, group = matrices_in_chunks(x)
     step, row_step, _ = steps(x)
-    entry = kernel_of(templates.cholesky, FLOATS[x.dtype], x.shape[-1])
-    words = dict(x=x, orders=orders, total=count, group=group, row_step=row_step, step=step)
-    run_kernel(entry, chunks_of(group, count), **words)
-    return orders
+    words: Words = dict(x=x, orders=orders, total=count, group=group, row_step=row_step, step=step)
+    kernel = kernel_of(templates.cholesky, FLOATS[x.dtype], x.shape[-1])
+    to.launch(kernel, chunks_of(group, count), words)
 
 
 def cholesky_gradient(u: np.ndarray, g: np.ndarray) -> None:
@@ -98,14 +104,15 @@ def cholesky_gradient(u: np.ndarray, g: np.ndarray) -> None:
     g[:, m:, :m] = g_beside.swapaxes(1, 2)
 
 
-def small_cholesky_gradient(u: np.ndarray, g: np.ndarray) -> None:
+@launched
+def small_cholesky_gradient(to: NativeLowering, u: View, g: View) -> None:
     count, group = matrices_in_chunks(g)
     step, row_step, _ = steps(g)
     u_step, u_row_step, _ = steps(u)
-    entry = kernel_of(templates.cholesky_gradient, FLOATS[g.dtype], g.shape[-1])
-    words = dict(u=u, g=g, total=count, group=group, row_step=row_step, step=step)
+    words: Words = dict(u=u, g=g, total=count, group=group, row_step=row_step, step=step)
     words |= dict(u_row_step=u_row_step, u_step=u_step)
-    run_kernel(entry, chunks_of(group, count), **words)
+    kernel = kernel_of(templates.cholesky_gradient, FLOATS[g.dtype], g.shape[-1])
+    to.launch(kernel, chunks_of(group, count), words)
 
 
 # Triangles.
@@ -115,11 +122,10 @@ def solve_triangular(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> N
     """y = inv(x) @ y."""
     n, columns = y.shape[1:]
     if columns == 1 and steps(y)[1] == 1:
-        solve_vector(x, y, lower, unit)
+        solve_vector(x, y, lower=lower, unit=unit)
         return
     if n <= MOST:
-        for start, stop, width in blocks_of_columns(y):
-            substitute(x, y[..., start:stop], width, lower, unit)
+        substitute(x, y, lower=lower, unit=unit)
         return
     m = half(n)
     parts = (slice(0, m), slice(m, n))
@@ -129,40 +135,47 @@ def solve_triangular(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> N
     solve_triangular(x[:, last, last], y[:, last], lower, unit)
 
 
-def blocks_of_columns(y: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """The columns of y in parts, and the width of the blocks in each: as large as can be, then
-    halves of that, so that few kernels serve all widths."""
+def blocks_of_columns(y: View) -> Iterator[tuple[int, int, int]]:
+    """Where parts of the columns of y start, how many blocks they have, and the width of these: as
+    large as can be, then halves of that, so that few kernels serve all widths."""
     start, columns = 0, y.shape[-1]
     while start < columns:
         rest = columns - start
         width = min(templates.COLUMNS[FLOATS[y.dtype]], 1 << rest.bit_length() - 1)
-        yield start, (stop := columns - rest % width), width
-        start = stop
+        yield start, rest // width, width
+        start += rest // width * width
 
 
-def substitute(x: np.ndarray, y: np.ndarray, width: int, lower: bool, unit: bool) -> None:
-    """The same for small x, and y of whole blocks of columns."""
-    count, n, columns = y.shape
-    blocks = columns // width
-    total, group = count * blocks, max(1, CHUNK // (n * width))
+def columns_from(y: View, start: int) -> View:
+    """Where the columns from `start` on are."""
+    return y.view(y.shape, y.strides, start * y.strides[-1])
+
+
+@launched
+def substitute(to: NativeLowering, x: View, y: View, *, lower: bool, unit: bool) -> None:
+    """Solve triangular equations for small x, and y with elements of a row beside each other."""
+    count, n, _ = y.shape
     x_step, row_step, column_step = steps(x)
     y_step, y_row_step, _ = steps(y)
-    entry = kernel_of(templates.solve_triangular, FLOATS[y.dtype], n, width, lower, unit)
-    words = dict(x=x, y=y, blocks=blocks, total=total, group=group, row_step=row_step)
-    words |= dict(column_step=column_step, x_step=x_step, y_row_step=y_row_step, y_step=y_step)
-    run_kernel(entry, chunks_of(group, total), **words)
+    for start, blocks, width in blocks_of_columns(y):
+        total, group = count * blocks, max(1, CHUNK // (n * width))
+        words: Words = dict(x=x, y=columns_from(y, start), blocks=blocks, total=total, group=group)
+        words |= dict(row_step=row_step, column_step=column_step, x_step=x_step)
+        words |= dict(y_row_step=y_row_step, y_step=y_step)
+        kernel = kernel_of(templates.solve_triangular, FLOATS[y.dtype], n, width, lower, unit)
+        to.launch(kernel, chunks_of(group, total), words)
 
 
-def solve_vector(x: np.ndarray, y: np.ndarray, lower: bool, unit: bool) -> None:
+@launched
+def solve_vector(to: NativeLowering, x: View, y: View, *, lower: bool, unit: bool) -> None:
     """The same for one column, whose elements are neighbours."""
     count, group = matrices_in_chunks(x)
     step, row_step, column_step = steps(x)
     by_rows = column_step == 1
-    line_step = row_step if by_rows else column_step
-    entry = kernel_of(templates.solve_vector, FLOATS[y.dtype], by_rows, lower, unit)
-    words = dict(x=x, y=y, n=x.shape[1], total=count, group=group, line_step=line_step)
-    words |= dict(x_step=step, y_step=steps(y)[0])
-    run_kernel(entry, chunks_of(group, count), **words)
+    words: Words = dict(x=x, y=y, n=x.shape[1], total=count, group=group)
+    words |= dict(line_step=row_step if by_rows else column_step, x_step=step, y_step=steps(y)[0])
+    kernel = kernel_of(templates.solve_vector, FLOATS[y.dtype], by_rows, lower, unit)
+    to.launch(kernel, chunks_of(group, count), words)
 
 
 # LU.
@@ -189,26 +202,29 @@ def lu(x: np.ndarray) -> np.ndarray:
 
 def small_lu(x: np.ndarray) -> np.ndarray:
     pivots = np.empty((len(x), x.shape[-1]), np.int64)
-    count, group = matrices_in_chunks(x)
-    step, row_step, _ = steps(x)
-    entry = kernel_of(templates.lu, FLOATS[x.dtype], x.shape[-1])
-    words = dict(x=x, pivots=pivots, count=x.shape[1], total=count, group=group)
-    words |= dict(row_step=row_step, step=step)
-    run_kernel(entry, chunks_of(group, count), **words)
+    eliminate(x, pivots)
     return pivots
 
 
-def exchange(x: np.ndarray, pivots: np.ndarray, backwards: bool = False) -> None:
+@launched
+def eliminate(to: NativeLowering, x: View, pivots: View) -> None:
+    count, group = matrices_in_chunks(x)
+    step, row_step, _ = steps(x)
+    words: Words = dict(x=x, pivots=pivots, count=x.shape[1], total=count, group=group)
+    words |= dict(row_step=row_step, step=step)
+    to.launch(kernel_of(templates.lu, FLOATS[x.dtype], x.shape[-1]), chunks_of(group, count), words)
+
+
+@launched
+def exchange(to: NativeLowering, x: View, pivots: View, *, backwards: bool = False) -> None:
     """Exchange the rows of x that pivots say, one pair after the other."""
-    count, _, columns = x.shape
+    (count, _, columns), pairs = x.shape, pivots.shape[1]
     parts = chunks_of(EXCHANGED, columns)
     step, row_step, _ = steps(x)
-    pairs = pivots.shape[1]
-    entry = kernel_of(templates.exchange, FLOATS[x.dtype])
-    words = dict(x=x, pivots=pivots, count=pairs, pivot_step=pairs)
+    words: Words = dict(x=x, pivots=pivots, count=pairs, pivot_step=pairs)
     words |= dict(direction=-1 if backwards else 1, columns=columns, width=EXCHANGED, parts=parts)
     words |= dict(row_step=row_step, step=step)
-    run_kernel(entry, count * parts, **words)
+    to.launch(kernel_of(templates.exchange, FLOATS[x.dtype]), count * parts, words)
 
 
 def lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed: bool):
@@ -233,12 +249,18 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed:
 
 def small_lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed: bool):
     out = empty(y.shape, y.dtype)
-    count, n, columns = y.shape
-    for start, stop, width in blocks_of_columns(y):
-        blocks = (stop - start) // width
-        total, group = count * blocks, max(1, CHUNK // (n * max(n, width)))
-        entry = kernel_of(templates.lu_solve, FLOATS[y.dtype], n, width, transposed)
-        words = dict(columns=columns, blocks=blocks, total=total, group=group)
-        words |= dict(factors=factors, pivots=pivots, y=y[..., start:], out=out[..., start:])
-        run_kernel(entry, chunks_of(group, total), **words)
+    solve_small(factors, pivots, y, out, transposed=transposed)
     return out
+
+
+@launched
+def solve_small(
+    to: NativeLowering, factors: View, pivots: View, y: View, out: View, *, transposed: bool
+) -> None:
+    count, n, columns = y.shape
+    for start, blocks, width in blocks_of_columns(y):
+        total, group = count * blocks, max(1, CHUNK // (n * max(n, width)))
+        words: Words = dict(factors=factors, pivots=pivots, y=columns_from(y, start))
+        words |= dict(out=columns_from(out, start), columns=columns, blocks=blocks)
+        kernel = kernel_of(templates.lu_solve, FLOATS[y.dtype], n, width, transposed)
+        to.launch(kernel, chunks_of(group, total), words | dict(total=total, group=group))

@@ -15,7 +15,7 @@ import numpy as np
 from ...launches import Launch, Scratch
 from ...spaces import Ints
 from . import threads
-from .addresses import HEADER, MEMORY, address
+from .addresses import HEADER, MEMORY
 from .memory import POOLED_FROM, empty, zeros
 
 LINE = 64  # bytes
@@ -91,15 +91,6 @@ def are_lines(addresses: Sequence[int]) -> bool:
 def run_words(kernel: int, words: np.ndarray, chunks: int) -> None:
     """Run a kernel on words that are complete."""
     threads.run(kernel, MEMORY[id(words) + HEADER >> 3], chunks)
-
-
-def run_kernel(kernel: NativeKernel, chunks: int, /, **words: Any) -> None:
-    """Run a kernel now, on words by name: numbers, and arrays for their addresses."""
-    block = array("q")
-    for name in kernel.words:
-        word = words[name]
-        block.append(address(word) if isinstance(word, np.ndarray) else word)
-    threads.run(kernel.address, block.buffer_info()[0], chunks)
 
 
 def memory_for(scratch: Scratch) -> tuple[np.ndarray, int]:

@@ -1,13 +1,16 @@
 """Kernels of the kernel language on arrays: lowered once for arrays of a layout, and run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....kernels.language import Kernel
+from ....kernels.ops import Unsupported
 from ...launches import Cache, Launch
 from ...spaces import Ints
+from ..jit import threads
 from ..jit.addresses import addresses
 from ..jit.runner import run, run_words
 from .expressions import Expression
@@ -121,3 +124,26 @@ def many_words(launch: Launch, tensors: int) -> ManyWords:
     numbers = numbers.reshape(tensors, -1)
     code = launch.kernel.address
     return ManyWords(code, launch.words, addresses, numbers, launch.chunks, launch)
+
+
+def launched(function: Callable[..., None]) -> Callable[..., bool]:
+    """The function on arrays of one dtype that runs what a lowering function makes for their
+    layouts, which may write to them; False where it made nothing, since it is unsupported."""
+    cache = Cache()
+
+    def call(*arrays: np.ndarray, **options: Any) -> bool:
+        layouts: list[Any] = [threads.chosen, arrays[0].dtype, *options.items()]
+        for x in arrays:
+            layouts += (x.shape, x.strides)
+        key = tuple(layouts)
+        launches = cache[key]
+        if launches is None:
+            to = NativeLowering([layout_of(x) for x in arrays], current_target())
+            with suppress(Unsupported):
+                function(to, *to.views, **options)
+            launches = cache.keep(key, to.finished())
+        if launches:
+            run(launches, arrays)
+        return bool(launches)
+
+    return call
