@@ -8,11 +8,11 @@ The launches of an op share *slots*: first its operands, then its results, then 
 launch says which of its words are addresses in which slot.
 """
 
-import functools
-import weakref
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Layout:
 
     @property
     def size(self) -> int:
-        return product(self.shape)
+        return math.prod(self.shape)
 
     @property
     def itemsize(self) -> int:
@@ -176,7 +176,7 @@ class Lowering:
 
     def nbytes(self, shape: Ints, dtype: np.dtype) -> int:
         """Memory of an array whose elements follow each other."""
-        return product(shape) * dtype.itemsize
+        return math.prod(shape) * dtype.itemsize
 
     def result(self, shape: Ints, dtype: np.dtype, strides: Ints | None = None) -> View:
         """A result, whose axes lie in memory as strides say."""
@@ -213,11 +213,11 @@ class Cache(dict):
     """Launches by what they depend on, bounded: the dict itself has those of late, `older` those
     from before it was last full. A hit is a hit of the dict, without bookkeeping."""
 
-    every: "list[weakref.ref[Cache]]" = []  # noqa: RUF012
+    every: "ClassVar[WeakValueDictionary[int, Cache]]" = WeakValueDictionary()
 
     def __init__(self) -> None:
         self.older: dict = {}
-        self.every.append(weakref.ref(self))
+        self.every[id(self)] = self
 
     def __missing__(self, key: Any) -> Any:
         """What was found for a key before; None if nothing was, of late."""
@@ -234,16 +234,9 @@ class Cache(dict):
     @classmethod
     def forget_all(cls) -> None:
         """Empty all caches: what launches depend on beside their keys has changed, as in tests."""
-        cls.every[:] = [one for one in cls.every if one() is not None]
-        for one in cls.every:
-            cache = one()
-            if cache is not None:
-                cache.clear()
-                cache.older = {}
-
-
-def product(numbers: Ints) -> int:
-    return functools.reduce(int.__mul__, numbers, 1)
+        for cache in list(cls.every.values()):
+            cache.clear()
+            cache.older = {}
 
 
 def contiguous(shape: Ints, step: int) -> Ints:

@@ -178,22 +178,25 @@ def product(name: str, large: Callable, form: NativeForm) -> Callable:
 
 def layer(name: str, small: Callable, form: NativeForm) -> Callable:
     """The dispatcher of products with a bias."""
-    general = by_size(name, small, form)
+    usual = computing(small)
     native: Any = None
 
     def call(x, weight, bias):
         nonlocal native
-        if bias is None or x.size + weight.size < thresholds.FACTORS:
-            return general(x, weight, bias)
+        if x.size + weight.size < thresholds.FACTORS:
+            return usual(x, weight, bias)
         if native is None:
             native = native_op(name)
+        if bias is None:
+            out = native(x, weight, None)
+            return usual(x, weight, None) if out is NotImplemented else out
         aligned = x.flags.aligned and weight.flags.aligned and bias.flags.aligned
         key = (
             *(x.shape, x.strides, x.dtype, weight.shape, weight.strides, weight.dtype),
             *(bias.shape, bias.strides, bias.dtype, aligned),
         )
         out = native.launched(key, (x, weight, bias))
-        return general(x, weight, bias) if out is NotImplemented else out
+        return usual(x, weight, bias) if out is NotImplemented else out
 
     return call
 

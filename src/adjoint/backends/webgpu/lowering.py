@@ -10,6 +10,7 @@ A lowering function has the name of its op, and takes views where the op has arr
 arrays follows from it: it keeps launches for arrays of the same layouts, and runs them.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...kernels.ops import Unsupported
-from ..launches import Cache, Launch, Layout, Lowering, Number, Status, Target, View, product
+from ..launches import Cache, Launch, Layout, Lowering, Number, Status, Target, View
 from ..spaces import Ints
 from .arrays import SIZES, WGSL, Array, in_memory
 from .fills import fill
@@ -51,7 +52,7 @@ class ProgramLowering(Lowering):
         return 1
 
     def nbytes(self, shape: Ints, dtype: np.dtype) -> int:
-        return product(shape) * SIZES[dtype]
+        return math.prod(shape) * SIZES[dtype]
 
     def check(self, dtype: np.dtype) -> None:
         if dtype not in SIZES or (WGSL[dtype] == "f16" and "f16" not in self.target.features):

@@ -113,7 +113,7 @@ class ManyWords(NamedTuple):
     addresses: np.ndarray  # their positions, for each tensor
     numbers: np.ndarray
     chunks: int
-    launch: Launch
+    launch: Launch  # which keeps the table alive
 
 
 def many_words(launch: Launch, tensors: int) -> ManyWords:
