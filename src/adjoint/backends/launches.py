@@ -213,7 +213,7 @@ class Cache(dict):
     """Launches by what they depend on, bounded: the dict itself has those of late, `older` those
     from before it was last full. A hit is a hit of the dict, without bookkeeping."""
 
-    every: "ClassVar[WeakValueDictionary[int, Cache]]" = WeakValueDictionary()
+    every: ClassVar["WeakValueDictionary[int, Cache]"] = WeakValueDictionary()
 
     def __init__(self) -> None:
         self.older: dict = {}
