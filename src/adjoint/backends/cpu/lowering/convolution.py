@@ -99,6 +99,8 @@ def conv(
 ) -> None:
     shape = forward_shape(x, w, groups, **geometry)
     host = checked_machine(to.target, shape, x, w)
+    if bias is not None and bias.shape != w.shape[:1]:
+        raise Unsupported(f"a bias of shape {bias.shape} for {w.shape[0]} filters")
     tiling = tilings.forward(host, shape)
     arrays = Widened(to, (x.shape[0], *tiling.out_shape), x)
     out = arrays.out
