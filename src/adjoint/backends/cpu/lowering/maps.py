@@ -106,7 +106,8 @@ def overwriting(
         (out.slot - to.given, x.slot)
         for out in outputs
         for x in arrays
-        if out.slot in results and x.slot < to.given
+        if out.slot in results
+        and x.slot < to.given
         and (x.shape, x.strides, x.itemsize) == (out.shape, out.strides, out.itemsize)
     )
 
