@@ -11,6 +11,7 @@ from ..launches import Layout
 from ..spaces import Ints
 from . import thresholds
 from .lowering import convolution, places
+from .windows import output_size
 
 
 def matmul(x: Layout, y: Layout) -> bool:
@@ -50,6 +51,11 @@ def take_along_axis(x: Layout, index: Layout, *, axis: int) -> bool:
 
 def scatter_along_axis(x: Layout, index: Layout, *, axis: int, shape: Ints) -> bool:
     return math.prod(shape) * x.itemsize >= thresholds.ADDED_BYTES
+
+
+def max_pool(x: Layout, *, kernel: Ints, **geometry: Any) -> bool:
+    """NumPy takes few large windows one after the other, which is soon done."""
+    return math.prod(output_size(x.shape, kernel, **geometry)) >= math.prod(kernel)
 
 
 def conv(x: Layout, w: Layout, bias: Layout | None = None, **geometry: Any) -> bool:

@@ -77,6 +77,8 @@ def conv(
     to: NativeLowering, x: View, w: View, bias: View | None = None, *, groups: int, **geometry: Any
 ) -> None:
     shape = forward_shape(x, w, groups, **geometry)
+    if bias is not None and bias.shape != w.shape[:1]:
+        raise Unsupported(f"a bias of shape {bias.shape} for {w.shape[0]} filters")
     tiling = tilings.forward(checked_machine(to.target, shape, x, w), shape)
     correlate(to, tiling, x, w, bias)
 

@@ -101,11 +101,13 @@ def overwriting(
 ) -> tuple[tuple[int, int], ...]:
     """Which outputs, if they are results, may have the memory of which operands: element by element
     a kernel reads what is there before it writes."""
+    results = range(to.given, to.given + len(to.results))  # behind them is scratch memory
     return tuple(
         (out.slot - to.given, x.slot)
         for out in outputs
         for x in arrays
-        if out.slot >= to.given > x.slot
+        if out.slot in results
+        and x.slot < to.given
         and (x.shape, x.strides, x.itemsize) == (out.shape, out.strides, out.itemsize)
     )
 

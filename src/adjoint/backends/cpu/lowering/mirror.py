@@ -12,8 +12,8 @@ from .native import FLOATS, NativeLowering, Words, chunks_of, kernel_of
 
 
 def lower_mirror(to: NativeLowering, template: Callable, x: View) -> None:
-    if x.dtype not in FLOATS or not x.size:
-        raise Unsupported(f"mirror images of {x.dtype}")
+    if x.dtype not in FLOATS or not x.size or x.shape[-1] != x.shape[-2]:
+        raise Unsupported(f"mirror images of {x.dtype} {x.shape}")
     out, n = to.result(x.shape, x.dtype), x.shape[-1]
     stack = as_stack(to, x)
     blocks = chunks_of(templates.SIDE, n)

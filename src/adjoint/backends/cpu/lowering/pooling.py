@@ -21,6 +21,7 @@ Pairs = tuple[tuple[int, int], ...]
 CHUNK = 1 << 14  # elements that a chunk reads
 LONGEST = 8  # elements along W of a window that vectors are used for
 INT64, HALF, SINGLE = (np.dtype(name) for name in ("i8", "f2", "f4"))
+POOLED = {HALF, *FLOATS}
 
 
 class PooledAxis(NamedTuple):
@@ -102,8 +103,8 @@ def max_pool(
 ) -> None:
     size = output_size(x.shape, kernel, stride, padding, dilation)
     found = axes(x.shape, size, kernel, stride, padding, dilation)
-    fits = math.prod(x.shape[2:]) < 1 << 31 and math.prod(size) >= math.prod(kernel)
-    if not (x.size and x.dtype.kind == "f" and fits and all(map(all_reach, found))):
+    fits = math.prod(x.shape[2:]) < 1 << 31 and min(size) > 0
+    if not (x.size and x.dtype in POOLED and fits and all(map(all_reach, found))):
         raise Unsupported(f"max_pool of {x.dtype} {x.shape}")
     values, places = (to.result((*x.shape[:2], *size), dtype) for dtype in (x.dtype, INT64))
     outs = {"values": values, "places": places}
@@ -130,7 +131,8 @@ def window_spread(
 
 def check_order(x: View, axes: list[PooledAxis]) -> None:
     """Refuse windows whose terms the NumPy function doesn't add one after the other."""
-    if x.dtype.kind != "f" or not x.size or not all(a.size and a.count >= a.kernel for a in axes):
+    in_order = all(a.size and a.count >= a.kernel for a in axes)
+    if x.dtype not in POOLED or not x.size or not in_order:
         raise Unsupported(f"sums of windows of {x.dtype} {x.shape}")
 
 

@@ -22,8 +22,9 @@ def lower_running(
     first = next(iter(arrays.values()))
     dtype, shape = first.dtype, first.shape
     held = DOUBLE if dtype == HALF else dtype
-    if not first.size or held not in BY_DTYPE:
-        raise Unsupported(f"what runs along an axis of {dtype}")
+    if not first.size or not shape or held not in BY_DTYPE:
+        raise Unsupported(f"what runs along an axis of {dtype} {shape}")
+    axis %= len(shape)
     result = to.result(shape, dtype)
     sources = {name: as_contiguous(to, x, held) for name, x in arrays.items()}
     out = held_in(to, held, result)
