@@ -23,7 +23,7 @@ from ..spaces import Ints
 from .arrays import WGSL
 from .elementwise import described
 from .fills import axis_words, per_axis
-from .lowering import ProgramLowering, lowering
+from .lowering import Programs, lowering
 from .maps import lower_map
 from .programs import ROUNDS, Program, check_rounds
 from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
@@ -181,7 +181,7 @@ class Product(NamedTuple):
     axes: list[Axis]
 
 
-def multiply(to: ProgramLowering, product: Product) -> None:
+def multiply(to: Programs, product: Product) -> None:
     x, w, bias, out, groups, w_strides, axes = product
     batch, outs, channels = x.shape[0], out.shape[1] // groups, x.shape[1] // groups
     taps = math.prod([axis.kernel for axis in axes])
@@ -212,7 +212,7 @@ def multiply(to: ProgramLowering, product: Product) -> None:
     to.launch(program, blocks * groups * tiles * phases, *arrays, **words)
 
 
-def multiply_in_runs(to: ProgramLowering, product: Product, run: int) -> None:
+def multiply_in_runs(to: Programs, product: Product, run: int) -> None:
     """The same for so many channels that the sums over them are made of several."""
     x, w, _, out, _, w_strides, _ = product
     channels, (rows, columns) = x.shape[1], w.shape[:2]
@@ -232,7 +232,7 @@ def multiply_in_runs(to: ProgramLowering, product: Product, run: int) -> None:
 
 
 @lowering
-def conv(to: ProgramLowering, x: View, w: View, *bias: View, stride, padding, dilation, groups):
+def conv(to: Programs, x: View, w: View, *bias: View, stride, padding, dilation, groups):
     sizes = zip(x.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
     axes = []
     for n, k, s, (before, after), d in sizes:
@@ -245,9 +245,7 @@ def conv(to: ProgramLowering, x: View, w: View, *bias: View, stride, padding, di
 
 
 @lowering
-def conv_input(
-    to: ProgramLowering, g: View, w: View, *, x_shape, stride, padding, dilation, groups
-):
+def conv_input(to: Programs, g: View, w: View, *, x_shape, stride, padding, dilation, groups):
     """Gradient of conv with respect to its input, given the gradient g of its output."""
     out = to.result(x_shape, g.dtype)
     sizes = zip(x_shape[2:], g.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)

@@ -15,14 +15,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from . import host
-from .arrays import Array
+from ..launches import View
 from .elimination import exchange, solve_lower, solve_upper
 from .logarithms import LOGARITHMS
+from .lowering import Programs, lowering
+from .maps import copy
 from .programs import ROUNDS, Program
-from .solving import PIVOT, copied, lu
-from .stacks import LARGEST, stacked, turned
-from .table import kernel
+from .solving import PIVOT, factorize, factorized
+from .stacks import check_size, stacked
 from .teams import ALONE, LARGE, TINY, Team
 
 PRODUCTS = """
@@ -89,24 +89,26 @@ DETERMINANTS = Program(
 )
 
 
-def determinants(x: Array) -> tuple[Array, ...]:
-    """Signs, logarithms of absolute values, the determinants themselves, factors, pivots."""
-    factors, pivots = lu(x)
-    out = [x.gpu.empty(x.shape[:-2], x.dtype) for _ in range(3)]
-    count, arrays = out[0].size, [factors, pivots, *out]
-    x.gpu.launch(DETERMINANTS, count, *arrays, count=count, n=x.shape[-1], infinity=math.inf)
-    return *out, factors, pivots
+def launch_determinants(to: Programs, x: View, *arrays: View) -> None:
+    """`arrays`: factors, pivots; signs, logarithms of absolute values, the determinants."""
+    count, n = math.prod(x.shape[:-2]), x.shape[-1]
+    to.launch(DETERMINANTS, count, *arrays, count=count, n=n, infinity=math.inf)
 
 
-@kernel
-def det(x: Array) -> Array:
-    return determinants(x)[2]
+@lowering
+def det(to: Programs, x: View) -> None:
+    out = to.result(x.shape[:-2], x.dtype)
+    sign, logarithm = (to.temporary(out.shape, x.dtype) for _ in range(2))
+    launch_determinants(to, x, *factorized(to, x), sign, logarithm, out)
 
 
-@kernel
-def slogdet(x: Array, *, real: np.dtype) -> tuple[Array, ...]:
-    sign, logarithm, _, factors, pivots = determinants(x)
-    return sign, logarithm, factors, pivots
+@lowering
+def slogdet(to: Programs, x: View, *, real: np.dtype) -> None:
+    sign, logarithm = (to.result(x.shape[:-2], x.dtype) for _ in range(2))
+    factors, pivots = to.result(x.shape, x.dtype), to.result(x.shape[:-1], PIVOT)
+    factorize(to, factors, pivots, x)
+    determinant = to.temporary(sign.shape, x.dtype)
+    launch_determinants(to, x, factors, pivots, sign, logarithm, determinant)
 
 
 # Cofactors.
@@ -241,17 +243,16 @@ DIAGONAL_CHANGE = Program(
 )
 
 
-def taken_apart(x: Array) -> tuple[Array, Array, Array]:
+def taken_apart(to: Programs, x: View) -> tuple[View, View, View]:
     """l below the diagonal, d on it, v above it, and the exchanges of rows and of columns."""
-    parts = copied(x)
-    rows, columns = (x.gpu.empty(x.shape[:-1], PIVOT) for _ in range(2))
-    count = rows.size // x.shape[-1]
-    team = ALONE if x.shape[-1] <= TINY else LARGE
-    n = x.shape[-1]
+    n, count = x.shape[-1], math.prod(x.shape[:-2])
+    parts = to.temporary(x.shape, x.dtype)
+    rows, columns = (to.temporary(x.shape[:-1], PIVOT) for _ in range(2))
+    copy(to, parts, x)
+    team = ALONE if n <= TINY else LARGE
     for first, last in ranges(n, team):
         words = {"count": count, "n": n, "first": first, "last": last}
-        program = complete_program(team)
-        x.gpu.launch(program, team.groups(count), parts, rows, columns, **words)
+        to.launch(complete_program(team), team.groups(count), parts, rows, columns, **words)
     return parts, rows, columns
 
 
@@ -267,40 +268,37 @@ def ranges(n: int, team: Team) -> Iterator[tuple[int, int]]:
     yield first, n
 
 
-def put_together(parts: Array, rows: Array, columns: Array, inner: Array) -> None:
+def put_together(to: Programs, parts: View, rows: View, columns: View, inner: View) -> None:
     """The cofactors of what `inner` has those of in its place, in the middle."""
-    n, triangles = parts.shape[-1], stacked(parts)
-    inner = stacked(inner)
-    solve_upper(turned(triangles), inner, unit=True)
-    solve_upper(triangles, turned(inner), unit=True)
-    exchange(inner, rows, 0, n, backwards=True)
-    exchange(turned(inner), columns, 0, n, backwards=True)
+    n, triangles, inner = parts.shape[-1], stacked(to, parts), stacked(to, inner)
+    solve_upper(to, triangles.swapped(), inner, unit=True)
+    solve_upper(to, triangles, inner.swapped(), unit=True)
+    exchange(to, inner, rows, 0, n, backwards=True)
+    exchange(to, inner.swapped(), columns, 0, n, backwards=True)
 
 
-@kernel
-def cofactors(x: Array) -> Array:
-    out = x.gpu.empty(x.shape, x.dtype)
+@lowering
+def cofactors(to: Programs, x: View) -> None:
+    out = to.result(x.shape, x.dtype)
     if x.size:
-        parts = taken_apart(x)
-        x.gpu.launch(DIAGONAL, -(-x.size // 64), *parts, out, size=x.size, n=x.shape[-1])
-        put_together(*parts, out)
-    return out
+        parts = taken_apart(to, x)
+        to.launch(DIAGONAL, -(-x.size // 64), *parts, out, size=x.size, n=x.shape[-1])
+        put_together(to, *parts, out)
 
 
-@kernel
-def cofactors_change(x: Array, y: Array) -> Array:
-    if x.shape[-1] > LARGEST:
-        return host.function("cofactors_change")(x, y)
-    out = x.gpu.empty(x.shape, x.dtype)
+@lowering
+def cofactors_change(to: Programs, x: View, y: View) -> None:
+    check_size(x)
+    out = to.result(x.shape, x.dtype)
     if x.size:
-        n, parts = x.shape[-1], taken_apart(x)
-        inner = copied(y)
-        z, triangles = stacked(inner), stacked(parts[0])
-        exchange(z, parts[1], 0, n)
-        exchange(turned(z), parts[2], 0, n)
-        solve_lower(triangles, z, unit=True)
-        solve_lower(turned(triangles), turned(z), unit=True)
+        n, parts = x.shape[-1], taken_apart(to, x)
+        inner = to.temporary(y.shape, y.dtype)
+        copy(to, inner, y)
+        z, triangles = stacked(to, inner), stacked(to, parts[0])
+        exchange(to, z, parts[1], 0, n)
+        exchange(to, z.swapped(), parts[2], 0, n)
+        solve_lower(to, triangles, z, unit=True)
+        solve_lower(to, triangles.swapped(), z.swapped(), unit=True)
         count = x.size // n
-        x.gpu.launch(DIAGONAL_CHANGE, count, *parts, inner, out, count=count, n=n)
-        put_together(*parts, out)
-    return out
+        to.launch(DIAGONAL_CHANGE, count, *parts, inner, out, count=count, n=n)
+        put_together(to, *parts, out)

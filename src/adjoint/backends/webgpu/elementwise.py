@@ -29,7 +29,7 @@ from ...kernels.ops import OPS, Unsupported, is_finite, is_infinite, is_nan, ker
 from ..launches import Number, View
 from .arrays import Array, check_dtype
 from .launcher import Launcher
-from .lowering import LOWERINGS, ProgramLowering
+from .lowering import LOWERINGS, Programs
 from .maps import lower_map
 
 
@@ -54,7 +54,7 @@ def described(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any)
     return Kernel((convert(out, F16) if half and out.type == F32 else out,))
 
 
-def elements(name: str, to: ProgramLowering, *inputs: View | None, **attrs: Any) -> None:
+def elements(name: str, to: Programs, *inputs: View | None, **attrs: Any) -> None:
     """Lower an elementwise op. A run is given its numbers by their names."""
     dtypes = tuple([None if x is None else x.dtype for x in inputs])
     kernel = described(name, dtypes, tuple(attrs), attrs.get("dtype"))

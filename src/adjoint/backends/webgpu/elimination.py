@@ -1,16 +1,17 @@
 """Matrices taken apart in place, and equations solved in place.
 
-All arrays have three axes: matrices, rows, columns. A block of few columns is one workgroup's.
+All matrices have three axes: matrices, rows, columns. A block of few columns is one workgroup's.
 Anything larger is cut into halves, so that most of the work is in the products of large matrices.
 """
 
 import functools
 import math
 
-from .arrays import Array
+from ..launches import View
+from .lowering import Programs
+from .matmul import multiply
 from .programs import Program
-from .stacks import ELEMENT, part, place, step_words, steps, turned, upside_down
-from .table import KERNELS
+from .stacks import ELEMENT, part, place, step_words, steps, upside_down
 from .teams import ALONE, LARGE, SMALL, TINY, Team
 
 BLOCK = 32  # columns of what is taken apart at once
@@ -120,7 +121,7 @@ def exchange_program() -> Program:
         "exchange",
         {"pivots": "i32"},
         {"x": "f32"},
-        f"count columns start stop backwards pivots_step {steps('x')}",
+        f"count columns start stop backwards at_pivots pivots_step {steps('x')}",
         f"""
     let parts = (p.columns + 63u) / 64u;
     let matrix = group / parts;
@@ -128,7 +129,7 @@ def exchange_program() -> Program:
     if (matrix >= p.count || column >= p.columns) {{ return; }}
     for (var turn = p.start; turn < p.stop; turn++) {{
         let k = select(turn, p.start + p.stop - 1u - turn, p.backwards != 0u);
-        let other = u32(pivots[matrix * p.pivots_step + k]) - 1u;
+        let other = u32(pivots[p.at_pivots + matrix * p.pivots_step + k]) - 1u;
         if (other != k) {{
             let value = x[{row}];
             x[{row}] = x[{other}];
@@ -142,54 +143,56 @@ def exchange_program() -> Program:
 EXCHANGE = exchange_program()
 
 
-def exchange(x: Array, pivots: Array, start: int, stop: int, *, backwards: bool = False) -> None:
+def exchange(
+    to: Programs, x: View, pivots: View, start: int, stop: int, *, backwards: bool = False
+) -> None:
     """Exchange rows of x by the pivots from start to stop."""
     count, rows, columns = x.shape
     words = {"count": count, "columns": columns, "start": start, "stop": stop}
     words |= {"backwards": backwards, "pivots_step": rows, **step_words(x=x)}
-    x.gpu.launch(EXCHANGE, count * -(-columns // 64), pivots, x, **words)
+    to.launch(EXCHANGE, count * -(-columns // 64), pivots, x, **words)
 
 
-def lu(x: Array, pivots: Array) -> None:
+def lu(to: Programs, x: View, pivots: View) -> None:
     """x = p @ l @ u, with pivots from 1.
 
     l, with ones on its diagonal, is left below the diagonal, u above it and on it.
     """
-    take_apart(x, pivots, 0, x.shape[2])
+    take_apart(to, x, pivots, 0, x.shape[2])
 
 
-def take_apart(x: Array, pivots: Array, start: int, stop: int) -> None:
+def take_apart(to: Programs, x: View, pivots: View, start: int, stop: int) -> None:
     """The same for some columns, of which the rows from the same place on are left."""
     n = x.shape[1]
     if stop - start <= BLOCK:
         block = part(x, start, n, start, stop)
-        words = {"count": len(x), "rows": n - start, "columns": stop - start, "first": start}
+        words = {"count": x.shape[0], "rows": n - start, "columns": stop - start, "first": start}
         words |= {"pivots_step": n, **step_words(x=block)}
         short = TINY < n and n - start <= SHORT
         team = ALONE if n <= TINY else SMALL if short else LARGE
-        x.gpu.launch(panel_program(team, short), team.groups(len(x)), block, pivots, **words)
+        to.launch(panel_program(team, short), team.groups(x.shape[0]), block, pivots, **words)
         return
     middle = start + half(stop - start)
-    take_apart(x, pivots, start, middle)
-    exchange(part(x, 0, n, middle, stop), pivots, start, middle)
+    take_apart(to, x, pivots, start, middle)
+    exchange(to, part(x, 0, n, middle, stop), pivots, start, middle)
     beside = part(x, start, middle, middle, stop)
-    solve_lower(part(x, start, middle, start, middle), beside, unit=True)
-    take_away(part(x, middle, n, middle, stop), part(x, middle, n, start, middle), beside)
-    take_apart(x, pivots, middle, stop)
-    exchange(part(x, 0, n, start, middle), pivots, middle, stop)
+    solve_lower(to, part(x, start, middle, start, middle), beside, unit=True)
+    take_away(to, part(x, middle, n, middle, stop), part(x, middle, n, start, middle), beside)
+    take_apart(to, x, pivots, middle, stop)
+    exchange(to, part(x, 0, n, start, middle), pivots, middle, stop)
 
 
-def lu_solve(factors: Array, pivots: Array, y: Array, *, transposed: bool) -> None:
+def lu_solve(to: Programs, factors: View, pivots: View, y: View, *, transposed: bool) -> None:
     """y = inv(x) @ y, or inv(xᵀ) @ y, where `lu` left the factors of x."""
     n = y.shape[1]
     if transposed:
-        solve_lower(turned(factors), y, unit=False)
-        solve_upper(turned(factors), y, unit=True)
-        exchange(y, pivots, 0, n, backwards=True)
+        solve_lower(to, factors.swapped(), y, unit=False)
+        solve_upper(to, factors.swapped(), y, unit=True)
+        exchange(to, y, pivots, 0, n, backwards=True)
     else:
-        exchange(y, pivots, 0, n)
-        solve_lower(factors, y, unit=True)
-        solve_upper(factors, y, unit=False)
+        exchange(to, y, pivots, 0, n)
+        solve_lower(to, factors, y, unit=True)
+        solve_upper(to, factors, y, unit=False)
 
 
 # Cholesky.
@@ -241,7 +244,7 @@ def cholesky_program(team: Team) -> Program:
     )
 
 
-def cholesky(x: Array, found: Array, start: int = 0) -> None:
+def cholesky(to: Programs, x: View, found: View, start: int = 0) -> None:
     """x = l @ lᵀ, of which l is left on the diagonal and below; what is above stays as it was.
 
     What is found of each matrix is the order of the first minor that isn't positive, or 0; the
@@ -251,15 +254,21 @@ def cholesky(x: Array, found: Array, start: int = 0) -> None:
     n = x.shape[-1]
     if n <= BLOCK:
         team = ALONE if n <= TINY else SMALL
-        words = {"count": len(x), "columns": n, "first": start, "nan": math.nan, **step_words(x=x)}
-        x.gpu.launch(cholesky_program(team), team.groups(len(x)), x, found, **words)
+        words = {
+            "count": x.shape[0],
+            "columns": n,
+            "first": start,
+            "nan": math.nan,
+            **step_words(x=x),
+        }
+        to.launch(cholesky_program(team), team.groups(x.shape[0]), x, found, **words)
         return
     m = half(n)
     first, below, last = part(x, 0, m, 0, m), part(x, m, n, 0, m), part(x, m, n, m, n)
-    cholesky(first, found, start)
-    solve_lower(first, turned(below), unit=False)
-    take_away(last, below, turned(below), lower=True)
-    cholesky(last, found, start + m)
+    cholesky(to, first, found, start)
+    solve_lower(to, first, below.swapped(), unit=False)
+    take_away(to, last, below, below.swapped(), lower=True)
+    cholesky(to, last, found, start + m)
 
 
 # Triangles.
@@ -317,42 +326,42 @@ var<workgroup> known: array<f32, {(TINY if tiny else BLOCK) * 64}>;
     )
 
 
-def substitute(x: Array, y: Array, *, unit: bool) -> None:
+def substitute(to: Programs, x: View, y: View, *, unit: bool) -> None:
     """y = inv(x) @ y for lower triangles x of one block."""
     count, n, columns = y.shape
-    same, tiny = x.memory is y.memory, n <= TINY
-    words = {"count": count, "n": n, "columns": columns, "unit": unit, "at_x": x.offset}
+    same, tiny = x.slot == y.slot, n <= TINY
+    words = {"count": count, "n": n, "columns": columns, "unit": unit, "at_x": x}
     arrays = [y] if same else [x, y]
     groups = -(-count * columns // 64) if tiny else count * -(-columns // 64)
     program = substitution_program(same, tiny)
-    y.gpu.launch(program, groups, *arrays, **words, **step_words(x=x, y=y))
+    to.launch(program, groups, *arrays, **words, **step_words(x=x, y=y))
 
 
-def solve_lower(x: Array, y: Array, *, unit: bool) -> None:
+def solve_lower(to: Programs, x: View, y: View, *, unit: bool) -> None:
     """y = inv(x) @ y; what is above the diagonal of x isn't read, nor is the diagonal if `unit`."""
     _, n, columns = y.shape
     if n <= BLOCK:
-        substitute(x, y, unit=unit)
+        substitute(to, x, y, unit=unit)
         return
     m = half(n)
     first, last = part(y, 0, m, 0, columns), part(y, m, n, 0, columns)
-    solve_lower(part(x, 0, m, 0, m), first, unit=unit)
-    take_away(last, part(x, m, n, 0, m), first)
-    solve_lower(part(x, m, n, m, n), last, unit=unit)
+    solve_lower(to, part(x, 0, m, 0, m), first, unit=unit)
+    take_away(to, last, part(x, m, n, 0, m), first)
+    solve_lower(to, part(x, m, n, m, n), last, unit=unit)
 
 
-def solve_upper(x: Array, y: Array, *, unit: bool) -> None:
+def solve_upper(to: Programs, x: View, y: View, *, unit: bool) -> None:
     """The same for upper triangles; small ones are lower ones seen from the end."""
     _, n, columns = y.shape
     if n <= BLOCK:
-        from_end = turned(upside_down(turned(upside_down(x))))
-        substitute(from_end, upside_down(y), unit=unit)
+        from_end = upside_down(upside_down(x).swapped()).swapped()
+        substitute(to, from_end, upside_down(y), unit=unit)
         return
     m = half(n)
     first, last = part(y, 0, m, 0, columns), part(y, m, n, 0, columns)
-    solve_upper(part(x, m, n, m, n), last, unit=unit)
-    take_away(first, part(x, 0, m, m, n), last)
-    solve_upper(part(x, 0, m, 0, m), first, unit=unit)
+    solve_upper(to, part(x, m, n, m, n), last, unit=unit)
+    take_away(to, first, part(x, 0, m, m, n), last)
+    solve_upper(to, part(x, 0, m, 0, m), first, unit=unit)
 
 
 # Products.
@@ -370,8 +379,9 @@ TAKE_AWAY = Program(
 )
 
 
-def take_away(x: Array, left: Array, right: Array, *, lower: bool = False) -> None:
+def take_away(to: Programs, x: View, left: View, right: View, *, lower: bool = False) -> None:
     """x -= left @ right, or only what isn't above the diagonal."""
-    product, (_, rows, columns) = KERNELS["matmul"](left, right), x.shape
+    product, (_, rows, columns) = to.temporary(x.shape, x.dtype), x.shape
+    multiply(to, product, left, right)
     words = {"size": x.size, "rows": rows, "columns": columns, "lower": lower, **step_words(x=x)}
-    x.gpu.launch(TAKE_AWAY, -(-x.size // 256), product, x, **words)
+    to.launch(TAKE_AWAY, -(-x.size // 256), product, x, **words)

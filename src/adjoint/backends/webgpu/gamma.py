@@ -11,7 +11,7 @@ import numpy as np
 
 from ..launches import View
 from .logarithms import LOGARITHMS
-from .lowering import ProgramLowering, lowering
+from .lowering import Programs, lowering
 from .maps import as_contiguous
 from .programs import Program
 from .threefry import FUNCTIONS, GROUP, STATE, after, draw_from_any_state
@@ -93,7 +93,7 @@ RANDOM_LOG_GAMMA = Program(
 
 
 @lowering
-def random_log_gamma(to: ProgramLowering, state: View, alpha: View) -> None:
+def random_log_gamma(to: Programs, state: View, alpha: View) -> None:
     """Logarithms of gamma variates, and the state after them; NaN unless 0 < alpha < infinity."""
     out, after = to.result(alpha.shape, alpha.dtype), to.result((4,), state.dtype)
     arrays = [as_contiguous(to, state), as_contiguous(to, alpha), out, after]

@@ -18,9 +18,8 @@ from ..launches import View
 from ..spaces import Axes, merged, steps_in
 from .arrays import WGSL, Array, Ints, broadcast_shape, contiguous
 from .fills import WORKGROUP, axis_words, groups_for, per_axis, stored_as, walk
-from .launcher import contiguous_copy
-from .lowering import ProgramLowering, lowering
-from .maps import copy
+from .lowering import Programs, lowering, on_arrays
+from .maps import as_contiguous, copy
 from .programs import Program
 from .status import STATUS
 from .table import KERNELS, kernel
@@ -107,7 +106,7 @@ def selected(shape: Ints, strides: Ints, spec: tuple, indices: Any) -> Selection
 
 
 @lowering
-def index(to: ProgramLowering, x: View, *indices: View, spec: tuple) -> None:
+def index(to: Programs, x: View, *indices: View, spec: tuple) -> None:
     at = selected(x.shape, x.strides, spec, indices)
     out = to.result(at.shape, x.dtype)
     x = x.view(x.shape, x.strides, at.start)
@@ -137,16 +136,19 @@ KERNELS["index"] = gathered_or_seen
 
 
 @lowering
-def take_along_axis(to: ProgramLowering, x: View, index: View, *, axis: int) -> None:
+def take_along_axis(to: Programs, x: View, index: View, *, axis: int) -> None:
     if index.size and not x.shape[axis]:
         raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
+    along_axis(to, to.result(index.shape, x.dtype), x, index, axis)
+
+
+def along_axis(to: Programs, out: View, x: View, index: View, axis: int) -> None:
     steps = [*x.strides[:axis], 0, *x.strides[axis + 1 :]]
-    out = to.result(index.shape, x.dtype)
     gather(to, out, x, index, steps, index.strides, x.shape[axis], x.strides[axis])
 
 
 def gather(
-    to: ProgramLowering,
+    to: Programs,
     out: View,
     x: View,
     index: View,
@@ -188,7 +190,7 @@ def gathering(type: str, index: str, rank: int) -> Program:
 
 
 def places(
-    to: ProgramLowering,
+    to: Programs,
     indices: Sequence[View],
     block: Ints,
     lengths: Sequence[int],
@@ -224,14 +226,14 @@ def placing(index: str, rank: int) -> Program:
     )
 
 
-def numbered(to: ProgramLowering, indices: Sequence[View], at: Selection) -> tuple[View, int]:
+def numbered(to: Programs, indices: Sequence[View], at: Selection) -> tuple[View, int]:
     """The places of a block, as numbers that count in a step of as many elements."""
     unit = math.gcd(*at.strides)
     return places(to, indices, at.block, at.lengths, [s // unit for s in at.strides]), unit
 
 
 @lowering
-def assign(to: ProgramLowering, x: View, v: View, *indices: View, spec: tuple) -> None:
+def assign(to: Programs, x: View, v: View, *indices: View, spec: tuple) -> None:
     """Of duplicates the last stays."""
     out = to.result(x.shape, x.dtype)
     copy(to, out, x)
@@ -290,28 +292,38 @@ def assigning(type: str, rank: int) -> Program:
 def nonzero(x: Array) -> Array:
     if not x.ndim:
         raise ValueError("a 0-d array has no axes to find what isn't zero along")
-    x = contiguous_copy(x)
-    flags = x.gpu.empty((x.size,), INT32)
-    mask = 0x7FFFFFFF if x.dtype.kind == "f" else -1  # without the sign of a float's 0
-    flag = flagging(stored_as(x.dtype))
-    x.gpu.launch(flag, groups_for(x.size), x, flags, size=x.size, mask=mask)
+    flags = flagged(x)
     numbers = KERNELS["cumulative_sum"](flags, axis=0, reverse=False)
     count = int(x.gpu.read(numbers.view((), (), x.size - 1))) if x.size else 0
-    out = x.gpu.empty((x.ndim, count), INT32)
+    return listed(flags, numbers, shape=x.shape, count=count)
+
+
+@on_arrays
+def flagged(to: Programs, x: View) -> None:
+    """Whether elements aren't 0, in one axis."""
+    flags = to.result((x.size,), INT32)
+    mask = 0x7FFFFFFF if x.dtype.kind == "f" else -1  # without the sign of a float's 0
+    program = flagging(stored_as(x.dtype))
+    to.launch(program, groups_for(x.size), as_contiguous(to, x), flags, size=x.size, mask=mask)
+
+
+@on_arrays
+def listed(to: Programs, flags: View, numbers: View, *, shape: Ints, count: int) -> None:
+    """The coordinates of what is flagged, in an array of a shape, by their numbers from 1 on."""
+    out = to.result((len(shape), count), INT32)
     if count:
-        words = {"size": x.size, "count": count, **axis_words("n", x.shape)}
-        x.gpu.launch(listing(x.ndim), groups_for(x.size), flags, numbers, out, **words)
-    return out
+        words = {"size": flags.size, "count": count, **axis_words("n", shape)}
+        to.launch(listing(len(shape)), groups_for(flags.size), flags, numbers, out, **words)
 
 
 @functools.cache
 def flagging(type: str) -> Program:
-    bits = "x[at]" if type == "u32" else "bitcast<u32>(f32(x[at]))"
+    bits = "x[p.at_x + at]" if type == "u32" else "bitcast<u32>(f32(x[p.at_x + at]))"
     return Program(
         "flag",
         {"x": type},
         {"out": "u32"},
-        "size mask",
+        "size at_x mask",
         f"""
     let at = group * {WORKGROUP}u + lane;
     if (at < p.size) {{ out[at] = select(0u, 1u, ({bits} & p.mask) != 0u); }}""",
@@ -326,11 +338,11 @@ def listing(rank: int) -> Program:
         "list",
         {"flags": "u32", "numbers": "u32"},
         {"out": "u32"},
-        "size count " + per_axis(rank, "n"),
+        "size count at_flags at_numbers " + per_axis(rank, "n"),
         f"""
     let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size || flags[at] == 0u) {{ return; }}
-    let column = numbers[at] - 1u;
+    if (at >= p.size || flags[p.at_flags + at] == 0u) {{ return; }}
+    let column = numbers[p.at_numbers + at] - 1u;
     {walk(rank, "out[{k}u * p.count + column] = c;")}""",
         workgroup=WORKGROUP,
     )

@@ -10,7 +10,7 @@ from ...kernels.language import F16, F32, Kernel, Type, Value, convert, scalar, 
 from ..launches import Cache, Launch
 from ..spaces import Ints, steps_in
 from .arrays import Array, broadcast_shape, in_memory
-from .lowering import ProgramLowering, Shared, layout_of
+from .lowering import Programs, Shared, layout_of
 from .maps import copier, lower_map
 from .rows import lower_rows, source_at
 
@@ -76,7 +76,7 @@ class Launcher:
                 x = arrays[k]
                 if x.memory is out.memory:
                     layouts[k] = Shared(x.shape, x.strides, x.dtype, result=n)
-        to = ProgramLowering(layouts, arrays[0].gpu.target)
+        to = Programs(layouts, arrays[0].gpu.target)
         goals = [to.result(out.shape, out.dtype, out.strides) for out in outputs or ()] or None
         views: Any = to.operands
         if self.kernel.reduces:

@@ -1,7 +1,7 @@
 """Ops as launches of programs: what lowering functions are given, and the table of them.
 
     @lowering
-    def double(to: ProgramLowering, x: View) -> None:
+    def double(to: Programs, x: View) -> None:
         x = as_contiguous(to, x)
         out = to.result(x.shape, x.dtype)
         to.launch(DOUBLE, -(-x.size // 64), x, out, count=x.size)
@@ -10,6 +10,7 @@ A lowering function has the name of its op, and takes views where the op has arr
 arrays follows from it: it keeps launches for arrays of the same layouts, and runs them.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 from ...kernels.ops import Unsupported
 from ..launches import Cache, Launch, Layout, Lowering, Number, Status, Target, View, product
 from ..spaces import Ints
+from . import host
 from .arrays import SIZES, WGSL, Array, in_memory
 from .fills import fill
 from .programs import Program
@@ -36,8 +38,9 @@ class Shared(Layout):
     result: int = 0
 
 
-class ProgramLowering(Lowering):
-    """`within`: slots of operands that are in the memory of a result, and the slots of those."""
+class Programs(Lowering):
+    """Launches of programs. `within`: slots of operands that are in the memory of a result, and the
+    slots of those."""
 
     def __init__(self, layouts: Sequence[Layout | None], target: Target) -> None:
         super().__init__(layouts, target)
@@ -120,7 +123,28 @@ class ProgramLowering(Lowering):
     def finished(self) -> tuple[Launch, ...]:
         if not self.launches:  # there are no elements; results are made all the same
             self.launches = [Launch(NOTHING, b"", (), (), 0)]
+        self.reuse_scratch()
         return super().finished()
+
+    def reuse_scratch(self) -> None:
+        """Let launches have scratch memory of the same size that those before are done with."""
+        start, scratch = self.given + len(self.results), self.scratch
+        last = {slot: k for k, one in enumerate(self.launches) for slot in one.bound}
+        self.scratch, idle, slots = [], defaultdict(list), {}
+        for k, one in enumerate(self.launches):
+            used = [slot for slot in one.bound if slot >= start]
+            for slot in used:
+                if slot not in slots:
+                    size = scratch[slot - start]
+                    if not idle[size]:
+                        idle[size].append(start + len(self.scratch))
+                        self.scratch.append(size)
+                    slots[slot] = idle[size].pop()
+            for slot in {*used}:
+                if last[slot] == k:
+                    idle[scratch[slot - start]].append(slots[slot])
+            bound = tuple([slots.get(slot, slot) for slot in one.bound])
+            self.launches[k] = one._replace(bound=bound)
 
 
 LOWERINGS: dict[str, Callable[..., None]] = {}
@@ -151,7 +175,7 @@ def lowered(
     attrs: Mapping[str, Any],
     target: Target,
 ) -> tuple[Launch, ...]:
-    to = ProgramLowering(layouts, target)
+    to = Programs(layouts, target)
     function(to, *to.operands, **attrs)
     return to.finished()
 
@@ -161,7 +185,8 @@ def layout_of(x: Array) -> Layout:
 
 
 def on_arrays(function: Callable[..., None]) -> Callable[..., Any]:
-    """The function on arrays that runs what a lowering function makes for their layouts."""
+    """The function on arrays that runs what a lowering function makes for their layouts; what that
+    can't make is the host's."""
     cache = Cache()
 
     def call(*inputs: Array | None, **attrs: Any) -> Any:
@@ -188,7 +213,10 @@ def on_arrays(function: Callable[..., None]) -> Callable[..., Any]:
             launches = cache[identity]
         if launches is None:
             given = [x if x is None else layout_of(x) for x in inputs]
-            launches = cache.keep(identity, lowered(function, given, attrs, gpu.target))
+            try:
+                launches = cache.keep(identity, lowered(function, given, attrs, gpu.target))
+            except Unsupported:
+                return host.function(function.__name__.rstrip("_"))(*inputs, **attrs)
         results = gpu.run(launches, operands)
         return results[0] if len(results) == 1 else tuple(results)
 

@@ -15,7 +15,7 @@ from .arrays import WGSL, Ints
 from .fills import WORKGROUP, fill, groups_for, per_axis, walk
 from .indexing import UINT32, numbered, places, position, selected, words_of
 from .joining import place_into
-from .lowering import ProgramLowering, lowering
+from .lowering import Programs, lowering
 from .maps import as_contiguous, laid_out
 from .programs import Program
 from .rows import permuted, rows_last
@@ -27,7 +27,7 @@ SHORT = 64  # indices along an axis, all of which each element of the result may
 
 
 @lowering
-def scatter(to: ProgramLowering, x: View, *indices: View, spec: tuple, shape: Ints) -> None:
+def scatter(to: Programs, x: View, *indices: View, spec: tuple, shape: Ints) -> None:
     out = to.result(shape, x.dtype)
     if not indices:
         place_into(to, out, x, spec)
@@ -46,9 +46,7 @@ def scatter(to: ProgramLowering, x: View, *indices: View, spec: tuple, shape: In
 
 
 @lowering
-def scatter_along_axis(
-    to: ProgramLowering, x: View, index: View, *, axis: int, shape: Ints
-) -> None:
+def scatter_along_axis(to: Programs, x: View, index: View, *, axis: int, shape: Ints) -> None:
     length, count = shape[axis], index.shape[axis]
     if x.size and not length:
         raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
@@ -79,7 +77,7 @@ class Targets(NamedTuple):
 
 
 def add_runs(
-    to: ProgramLowering,
+    to: Programs,
     out: View,
     x: View,
     keys: View,
@@ -166,7 +164,7 @@ fn hand_on(place: u32, at: u32, key: u32, sum: {type}) {{
     )
 
 
-def look_up(to: ProgramLowering, out: View, x: View, index: View, axis: int) -> None:
+def look_up(to: Programs, out: View, x: View, index: View, axis: int) -> None:
     """Each element of the result looks at all indices along the axis, in order."""
     x, index = as_contiguous(to, x), as_contiguous(to, index)
     words = {"size": out.size, "inner": out.strides[axis]}

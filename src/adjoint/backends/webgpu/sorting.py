@@ -6,13 +6,14 @@ Where few of a row are wanted, each tile hands on its first ones only.
 """
 
 import functools
-from typing import Any
 
+from ..launches import View
 from ..spaces import merged
 from .arrays import Array, contiguous
 from .fills import WORKGROUP, groups_for, per_axis, stored_as, walk
-from .indexing import INT32, UINT32, words_of
-from .launcher import contiguous_copy
+from .indexing import INT32, UINT32, along_axis, words_of
+from .lowering import Programs, lowering, on_arrays
+from .maps import as_contiguous, copy
 from .programs import Program
 from .table import KERNELS, kernel
 
@@ -41,28 +42,29 @@ def bits(element: str, type: str) -> str:
     return f"bitcast<u32>(f32({element}))" if type == "f16" else element
 
 
-@kernel
-def topk(x: Array, *, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
+@lowering
+def topk(to: Programs, x: View, *, k: int, axis: int, largest: bool) -> None:
     """Equals stay in the order of their indices. NaN counts as the largest."""
-    order = first_of(ranks(x, axis, largest), k)
     rest = (*x.shape[:axis], *x.shape[axis + 1 :])
-    step, strides = order.strides[0], list(contiguous(rest))
-    strides = [s * step for s in strides]
+    shape, strides = (*rest[:axis], k, *rest[axis:]), [k * s for s in contiguous(rest)]
     strides.insert(axis, 1)
-    indices = order.view((*rest[:axis], k, *rest[axis:]), tuple(strides))
-    return KERNELS["take_along_axis"](x, indices, axis=axis), indices
+    values, indices = to.result(shape, x.dtype), to.result(shape, INT32, tuple(strides))
+    if indices.size:
+        rows = indices.view((indices.size // k, k), (k, 1))
+        first_of(to, rows, ranks(to, x, axis, largest))
+        along_axis(to, values, x, indices, axis)
 
 
-def ranks(x: Array, axis: int, largest: bool) -> Array:
+def ranks(to: Programs, x: View, axis: int, largest: bool) -> View:
     """The ranks of elements along an axis, as rows; if `largest`, they count down."""
     length = x.shape[axis]
     shape = (*x.shape[:axis], *x.shape[axis + 1 :], length)
     steps = (*x.strides[:axis], *x.strides[axis + 1 :], x.strides[axis])
     axes = merged(shape, [steps])
-    out = x.gpu.empty((x.size // max(length, 1), length), UINT32)
+    out = to.temporary((x.size // max(length, 1), length), UINT32)
     words = {"size": x.size, "flip": -1 if largest else 0, **words_of(axes, "n x")}
     program = ranker(stored_as(x.dtype), x.dtype.kind, len(axes.sizes) or 1)
-    x.gpu.launch(program, groups_for(x.size), x, out, **words)
+    to.launch(program, groups_for(x.size), x, out, **words)
     return out
 
 
@@ -84,23 +86,20 @@ def ranker(type: str, kind: str, rank: int) -> Program:
     )
 
 
-def first_of(keys: Array, count: int) -> Array:
+def first_of(to: Programs, out: View, keys: View) -> None:
     """For each row of keys, the positions of the least ones, in order."""
-    rows, length = keys.shape
-    if not rows * count:
-        return keys.gpu.empty((rows, count), INT32)
-    if count > FEW and length > TILE:
-        order = in_order(keys.gpu, keys)[1]
-        return contiguous_copy(order.view((rows, count), order.strides))
-    order = None
+    count, order = out.shape[1], None
+    if count > FEW and keys.shape[1] > TILE:
+        _, order = in_order(to, keys)
+        copy(to, out, order.view(out.shape, order.strides))
+        return
     while keys.shape[1] > TILE:
-        keys, order = sorted_tiles(keys.gpu, keys, order, count)
-    return sorted_tiles(keys.gpu, keys, order, count)[1]
+        keys, order = sorted_tiles(to, keys, order, count)
+    sorted_tiles(to, keys, order, count, out)
 
 
-def in_order(to: Any, keys: Any) -> tuple[Any, Any]:
-    """Rows of keys in order, and the positions that these had: views of what is lowered, or arrays
-    of a device."""
+def in_order(to: Programs, keys: View) -> tuple[View, View]:
+    """Rows of keys in order, and the positions that these had."""
     length, run = keys.shape[1], TILE
     keys, order = sorted_tiles(to, keys, None, TILE)
     while run < length:
@@ -112,17 +111,19 @@ def in_order(to: Any, keys: Any) -> tuple[Any, Any]:
     return keys, order
 
 
-def sorted_tiles(to: Any, keys: Any, order: Any, keep: int) -> tuple[Any, Any]:
+def sorted_tiles(
+    to: Programs, keys: View, order: View | None, keep: int, positions: View | None = None
+) -> tuple[View, View]:
     """Each tile of a row in order, of which the first ones are kept, and their positions."""
     rows, length = keys.shape
     parts = -(-length // TILE)
     span = TILE if parts > 1 else 1 << (length - 1).bit_length()
     kept = min(parts * keep, length) if keep == TILE else parts * keep
-    out = to.temporary((rows, kept), UINT32), to.temporary((rows, kept), INT32)
+    out = to.temporary((rows, kept), UINT32), positions or to.temporary((rows, kept), INT32)
     words = {"rows": rows, "length": length, "span": span, "parts": parts, "keep": keep}
     words |= {"kept": kept, "ordered": order is not None}
     groups = -(-rows * parts * span // TILE)
-    to.launch(TILES, groups, keys, keys if order is None else order, *out, **words)
+    to.launch(TILES, groups, keys, order or keys, *out, **words)
     return out
 
 
@@ -245,14 +246,12 @@ MERGE = Program(
 )
 
 
-@kernel
-def searchsorted(x: Array, values: Array, *, after: bool) -> Array:
-    values = contiguous_copy(values)
-    out = values.gpu.empty(values.shape, INT32)
+@lowering
+def searchsorted(to: Programs, x: View, values: View, *, after: bool) -> None:
+    out = to.result(values.shape, INT32)
     words = {"size": out.size, "length": x.size, "stride": x.strides[0], "after": after}
     program = searching(stored_as(x.dtype), x.dtype.kind)
-    out.gpu.launch(program, groups_for(out.size), x, values, out, **words)
-    return out
+    to.launch(program, groups_for(out.size), x, as_contiguous(to, values), out, **words)
 
 
 @functools.cache
@@ -261,11 +260,11 @@ def searching(type: str, kind: str) -> Program:
         "searchsorted",
         {"x": type, "values": type},
         {"out": "u32"},
-        "size length at_x stride after",
+        "size length at_x at_values stride after",
         f"""
     let at = group * {WORKGROUP}u + lane;
     if (at >= p.size) {{ return; }}
-    let value = rank({bits("values[at]", type)});
+    let value = rank({bits("values[p.at_values + at]", type)});
     var low = 0u;
     var high = p.length;
     while (low < high) {{
@@ -286,20 +285,32 @@ def searching(type: str, kind: str) -> Program:
 @kernel
 def unique(x: Array) -> tuple[Array, Array, Array]:
     """Every NaN is distinct, as it isn't equal to itself."""
-    gpu, size = x.gpu, x.size
-    inverse = gpu.empty((size,), INT32)
-    if not size:
-        return gpu.empty((0,), INT32), inverse, gpu.empty((0,), INT32)
-    keys, order = in_order(gpu, ranks(x, 0, False))
-    flags = gpu.empty((size,), INT32)
-    gpu.launch(FIRSTS, groups_for(size), keys, flags, size=size, floats=x.dtype.kind == "f")
+    order, flags = flagged(x)
     numbers = KERNELS["cumulative_sum"](flags, axis=0, reverse=False)
-    count = int(gpu.read(numbers.view((), (), size - 1)))
-    starts, indices, counts = (gpu.empty((count,), INT32) for _ in range(3))
+    count = int(x.gpu.read(numbers.view((), (), x.size - 1))) if x.size else 0
+    return distinct(order, flags, numbers, count=count)
+
+
+@on_arrays
+def flagged(to: Programs, x: View) -> None:
+    """The order of elements; whether each, in that order, differs from the one before it."""
+    order, flags = (to.result((x.size,), INT32) for _ in range(2))
+    if x.size:
+        keys, found = in_order(to, ranks(to, x, 0, False))
+        copy(to, order, found.view(order.shape, order.strides))
+        words = {"size": x.size, "floats": x.dtype.kind == "f"}
+        to.launch(FIRSTS, groups_for(x.size), keys, flags, **words)
+
+
+@on_arrays
+def distinct(to: Programs, order: View, flags: View, numbers: View, *, count: int) -> None:
+    """Where the first of each kind is, which kind each element is of, and how many are."""
+    size = order.size
+    indices, inverse, counts = (to.result((n,), INT32) for n in (count, size, count))
+    starts = to.temporary((count,), INT32)
     arrays = [order, flags, numbers, inverse, starts, indices]
-    gpu.launch(DISTINCT, groups_for(size), *arrays, size=size)
-    gpu.launch(COUNTS, groups_for(count), starts, counts, size=size, count=count)
-    return indices, inverse, counts
+    to.launch(DISTINCT, groups_for(size), *arrays, size=size)
+    to.launch(COUNTS, groups_for(count), starts, counts, size=size, count=count)
 
 
 FIRSTS = Program(
@@ -319,15 +330,16 @@ DISTINCT = Program(
     "distinct",
     {"order": "u32", "flags": "u32", "numbers": "u32"},
     {"inverse": "u32", "starts": "u32", "indices": "u32"},
-    "size",
+    "size at_order at_flags at_numbers",
     f"""
     let at = group * {WORKGROUP}u + lane;
     if (at >= p.size) {{ return; }}
-    let number = numbers[at] - 1u;
-    inverse[order[at]] = number;
-    if (flags[at] != 0u) {{
+    let number = numbers[p.at_numbers + at] - 1u;
+    let source = order[p.at_order + at];
+    inverse[source] = number;
+    if (flags[p.at_flags + at] != 0u) {{
         starts[number] = at;
-        indices[number] = order[at];
+        indices[number] = source;
     }}""",
     workgroup=WORKGROUP,
 )

@@ -5,7 +5,6 @@ array with a word for each matrix: 0 if all is well. The array is reported here,
 first word that isn't 0 is kept, and its position.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -73,18 +72,6 @@ class Status:
         if array is None:
             array = self._array = self.gpu.send(np.zeros(SIZE, WORD))
         return array
-
-    def report(self, found: Array, describe: Callable[..., Exception], *args: Any) -> Array:
-        """Raise `describe(*args, index, word)` at the next look, if there is a word that isn't 0.
-
-        Returns the first such word, or 0, as an array of one element.
-        """
-        gpu = self.gpu
-        first = gpu.empty((1,), WORD)
-        with gpu.lock:
-            place = self.place_of((describe, *args))
-            gpu.launch(REPORT, 1, found, self.array, first, count=found.size, place=place)
-        return first
 
     def place_of(self, complaint: tuple | None) -> int:
         """Where the words of a complaint, which is now due, are; None is about indices."""

@@ -12,7 +12,7 @@ from ..cpu.threefry import PARITY, ROTATIONS, advanced
 from ..launches import View
 from .arrays import Array, Ints
 from .device import Device
-from .lowering import ProgramLowering, lowering
+from .lowering import Programs, lowering
 from .maps import as_contiguous
 from .programs import Program
 from .table import KERNELS
@@ -88,7 +88,7 @@ RANDOM_BITS = Program(
 
 
 @lowering
-def random_bits(to: ProgramLowering, state: View, *, shape: Ints) -> None:
+def random_bits(to: Programs, state: View, *, shape: Ints) -> None:
     """Bits for `shape`, and the state after them."""
     bits, after = to.result(shape, state.dtype), to.result((4,), state.dtype)
     groups = max(1, -(-bits.size // (2 * GROUP)))

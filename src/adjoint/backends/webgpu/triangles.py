@@ -1,12 +1,10 @@
 """Halves of square matrices."""
 
 import functools
-from functools import partial
 
 from ..launches import View
 from .arrays import WGSL
-from .lowering import ProgramLowering, lowering
-from .maps import as_contiguous
+from .lowering import Programs, lowering
 from .programs import Program
 from .stacks import place, stacked, step_words, steps
 
@@ -35,13 +33,17 @@ def triangle_program(type: str) -> Program:
 
 
 @lowering
-def triangle(to: ProgramLowering, x: View, *, k: int, upper: bool) -> None:
-    out = to.result(x.shape, x.dtype)
+def triangle(to: Programs, x: View, *, k: int, upper: bool) -> None:
+    keep_triangle(to, to.result(x.shape, x.dtype), x, k, upper)
+
+
+def keep_triangle(to: Programs, out: View, x: View, k: int, upper: bool) -> None:
+    """Copy what is on one side of the k-th diagonal, or on it; the rest becomes 0."""
     rows, columns = x.shape[-2:]
     words = {"size": x.size, "rows": rows, "columns": columns}
     words |= {"k": max(-rows, min(k, columns)), "upper": upper}
     if x.size:
-        x = stacked(x, partial(as_contiguous, to))
+        x = stacked(to, x)
         program = triangle_program(WGSL[x.dtype])
         to.launch(program, -(-x.size // 256), x, out, **words, **step_words(x=x))
 
@@ -79,10 +81,16 @@ def mirror_program(name: str, type: str, value: str) -> Program:
     )
 
 
-def with_image(to: ProgramLowering, name: str, value: str, x: View) -> None:
-    out = to.result(x.shape, x.dtype)
+MIRRORED = "mirrored", "select(own, image, column > row)"
+MIRRORED_HALF = "mirrored_half", "0.5 * select(own, image, column > row)"
+SYMMETRIZED = "symmetrized", "(own + image) * 0.5"
+
+
+def mirror(to: Programs, out: View, x: View, how: tuple[str, str]) -> None:
+    """Make of elements and their mirror images what the name and the text of a program say."""
+    name, value = how
     if x.size:
-        x = stacked(x, partial(as_contiguous, to))
+        x = stacked(to, x)
         count, n, _ = x.shape
         tiles = -(-n // SIDE)
         program = mirror_program(name, WGSL[x.dtype], value)
@@ -91,10 +99,10 @@ def with_image(to: ProgramLowering, name: str, value: str, x: View) -> None:
 
 
 @lowering
-def mirrored(to: ProgramLowering, x: View) -> None:
-    with_image(to, "mirrored", "select(own, image, column > row)", x)
+def mirrored(to: Programs, x: View) -> None:
+    mirror(to, to.result(x.shape, x.dtype), x, MIRRORED)
 
 
 @lowering
-def symmetrized(to: ProgramLowering, x: View) -> None:
-    with_image(to, "symmetrized", "(own + image) * 0.5", x)
+def symmetrized(to: Programs, x: View) -> None:
+    mirror(to, to.result(x.shape, x.dtype), x, SYMMETRIZED)

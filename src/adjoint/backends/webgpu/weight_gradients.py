@@ -14,7 +14,7 @@ from ..launches import View
 from ..spaces import Ints
 from .arrays import WGSL
 from .fills import axis_words, per_axis
-from .lowering import ProgramLowering, lowering
+from .lowering import Programs, lowering
 from .programs import ROUNDS, Program
 from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
 
@@ -181,7 +181,7 @@ def split(batch: int, positions: int, tiles: int) -> Ints:
 
 @lowering
 def conv_weight(
-    to: ProgramLowering, x: View, g: View, *, w_shape, stride, padding, dilation, groups
+    to: Programs, x: View, g: View, *, w_shape, stride, padding, dilation, groups
 ) -> None:
     """Gradient of conv with respect to its weight, given the gradient g of its output."""
     out = to.result(w_shape, g.dtype)

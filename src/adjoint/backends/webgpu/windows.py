@@ -15,7 +15,7 @@ from ..launches import View
 from ..spaces import Ints
 from .arrays import WGSL, contiguous
 from .fills import axis_words, per_axis
-from .lowering import LOWERINGS, ProgramLowering, lowering
+from .lowering import LOWERINGS, Programs, lowering
 from .maps import as_contiguous
 from .programs import Program, check_rounds
 from .unrolled import LANES, SUMMED, by_axis
@@ -145,7 +145,7 @@ def spread(type: str, to: str, rank: int) -> Program:
     return total("spread", type, to, rank, SPREAD_WORDS, SPREAD_AXIS, SPREAD_LOOP)
 
 
-def planes(to: ProgramLowering, x: View) -> tuple[View, int]:
+def planes(to: Programs, x: View) -> tuple[View, int]:
     """A view whose images and channels are one axis, and the stride of that."""
     images, channels = x.shape[:2]
     if channels > 1 < images and x.strides[0] != channels * x.strides[1]:
@@ -194,7 +194,7 @@ def only(axis: int, values: tuple, other: object) -> tuple:
 
 
 @lowering
-def max_pool(to: ProgramLowering, x: View, *, kernel, stride, padding, dilation) -> None:
+def max_pool(to: Programs, x: View, *, kernel, stride, padding, dilation) -> None:
     """The largest element of each window, and its flat index in the image (the first of equals)."""
     windows = Windows(kernel, stride, padding, dilation)
     shape = windows.shape(x.shape)
@@ -207,7 +207,7 @@ def max_pool(to: ProgramLowering, x: View, *, kernel, stride, padding, dilation)
 
 
 def pool(
-    to: ProgramLowering, x: View, places: View | None, out: tuple[View, View], windows: Windows
+    to: Programs, x: View, places: View | None, out: tuple[View, View], windows: Windows
 ) -> None:
     """The same by one launch; `places` are the indices of the elements, if x isn't the image."""
     x, plane = planes(to, x)
@@ -219,7 +219,7 @@ def pool(
 
 
 @lowering
-def window_sum(to: ProgramLowering, x: View, *, kernel, stride, padding) -> None:
+def window_sum(to: Programs, x: View, *, kernel, stride, padding) -> None:
     if kernel == x.shape[2:] and not any(map(any, padding)):
         LOWERINGS["sum"](to, x, axis=tuple(range(2, x.ndim)), keepdims=True)
         return
@@ -241,7 +241,7 @@ def widened(dtype: np.dtype) -> np.dtype:
 
 
 @lowering
-def window_spread(to: ProgramLowering, x: View, *, shape, kernel, stride, padding) -> None:
+def window_spread(to: Programs, x: View, *, shape, kernel, stride, padding) -> None:
     """Gradient of window_sum, given the gradient x of its output."""
     result = to.result(shape, x.dtype)
     sizes = zip(x.shape[2:], kernel, stride, strict=True)
@@ -253,7 +253,7 @@ def window_spread(to: ProgramLowering, x: View, *, shape, kernel, stride, paddin
         x = out
 
 
-def spread_windows(to: ProgramLowering, x: View, out: View, windows: Windows) -> None:
+def spread_windows(to: Programs, x: View, out: View, windows: Windows) -> None:
     """The same by one launch."""
     met = [-(-k // s) for k, s in zip(windows.kernel, windows.stride, strict=True)]
     check_rounds("the gradient of pooling", 3 * math.prod(met))
