@@ -25,7 +25,7 @@ from .elementwise import described
 from .fills import axis_words, per_axis
 from .lowering import Programs, lowering
 from .maps import lower_map
-from .programs import ROUNDS, Program, check_rounds
+from .programs import ROUNDS, Program, check_rounds, wgsl
 from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
 
 RUN = 16  # channels that are read before the next element of the kernel
@@ -158,15 +158,13 @@ def windows_by_weights(type: str, rank: int, spots: int, images: int, wide: int)
     {repeated("let put$s_$i = live$s & (image$s + $iu < p.batch);", s=spots, i=images)}
     {repeated("put(put$s_$i, y_at$s_$i, o0 + $vu * 4u, sum$s_$i_$v);", s=spots, i=images, v=count)}
     """
-    return Program(
+    return wgsl(
         f"windows_by_weights {type} {rank} {spots}x{images}x{wide}",
-        {"x": type, "w": type, "bias": type},
-        {"out": type},
+        f"x:{type} w:{type} bias:{type} -> out:{type}",
         WORDS + per_axis(rank, AXIS_WORDS),
-        body,
         declarations=f"const LANES = {LANES}u; const IMAGES = {images}u;" + put(type, wide),
         workgroup=LANES,
-    )
+    )(body)
 
 
 class Product(NamedTuple):
@@ -195,13 +193,8 @@ def multiply(to: Programs, product: Product) -> None:
     spots, wide = TALL // images if count > LANES else 1, width(outs)
     blocks, tiles = -(-outs // wide), -(-count // (LANES * spots))
     words = {"blocks": blocks, "groups": groups, "tiles": tiles, "count": count, "batch": batch}
-    words |= {
-        "channels": channels,
-        "outs": outs,
-        "x_image": x.strides[0],
-        "x_channel": x.strides[1],
-    }
-    words |= {"w_group": w.shape[0] // groups * w.strides[0], "w_out": w_strides[0]}
+    words |= {"channels": channels, "outs": outs, "w_group": w.shape[0] // groups * w.strides[0]}
+    words |= {"x_image": x.strides[0], "x_channel": x.strides[1], "w_out": w_strides[0]}
     words |= {"w_channel": w_strides[1], "y_image": out.strides[0], "y_channel": out.strides[1]}
     words |= {"biased": bias is not None, "bias_step": 0 if bias is None else bias.strides[0]}
     along = (x.strides[2:], w.strides[2:], out.strides[2:])

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..launches import View
-from .elimination import exchange, solve_lower, solve_upper
+from .elimination import exchange, solve
 from .logarithms import LOGARITHMS
 from .lowering import Programs, lowering
 from .maps import copy
-from .programs import ROUNDS, Program
+from .programs import ROUNDS, Program, per_element, wgsl
 from .solving import PIVOT, factorize, factorized
 from .stacks import check_size, stacked
 from .teams import ALONE, LARGE, TINY, Team
@@ -55,12 +55,12 @@ fn number(x: Scaled) -> f32 {
 }
 """
 
-DETERMINANTS = Program(
+DETERMINANTS = wgsl(
     "determinants",
-    {"factors": "f32", "pivots": "i32"},
-    {"sign": "f32", "logarithm": "f32", "determinant": "f32"},
+    "factors:f32 pivots:i32 -> sign:f32 logarithm:f32 determinant:f32",
     "count n infinity:f32",
-    """
+    declarations=f"{LOGARITHMS}{PRODUCTS}var<workgroup> parts: array<Scaled, 64>;",
+)("""
     if (group >= p.count) { return; }
     var own = Scaled(1.0, 0);
     for (var i = lane; i < p.n; i += 64u) {
@@ -83,10 +83,7 @@ DETERMINANTS = Program(
     var direction = select(1.0, -1.0, whole.value < 0.0);
     if (size == 0u) { direction = 0.0; }
     if (size > 0x7f800000u) { direction = whole.value; }
-    sign[group] = direction;
-    """,
-    declarations=f"{LOGARITHMS}{PRODUCTS}var<workgroup> parts: array<Scaled, 64>;",
-)
+    sign[group] = direction;""")
 
 
 def launch_determinants(to: Programs, x: View, *arrays: View) -> None:
@@ -117,60 +114,51 @@ def slogdet(to: Programs, x: View, *, real: np.dtype) -> None:
 @functools.cache
 def complete_program(team: Team) -> Program:
     """x = p @ l @ d @ v @ q: l is left below the diagonal, d on it, v above it."""
-    return Program(
-        "complete_pivoting",
-        {},
-        {"x": "f32", "rows": "i32", "columns": "i32"},
-        "count n first last",
-        f"""
-    {team.head}
+    arrays = "-> x:f32 rows:i32 columns:i32"
+    return team.program("complete_pivoting", arrays, "n first last", DIVISION)("""
     let start = matrix * p.n * p.n;
-    for (var k = p.first; k < p.last; k++) {{
+    for (var k = p.first; k < p.last; k++) {
         let size = p.n - k;
         var most = 0u;
         var place = 0u;
-        for (var e = worker; e < size * size; e += WORKERS) {{
+        for (var e = worker; e < size * size; e += WORKERS) {
             let value = bitcast<u32>(x[start + (k + e / size) * p.n + k + e % size]) & 0x7fffffffu;
-            if (value > most) {{
+            if (value > most) {
                 most = value;
                 place = e;
-            }}
-        }}
+            }
+        }
         place = agreed(worker, most, place);
         let row = k + place / size;
         let column = k + place % size;
-        for (var j = worker; j < p.n; j += WORKERS) {{
+        for (var j = worker; j < p.n; j += WORKERS) {
             exchange(start + k * p.n + j, start + row * p.n + j);
-        }}
+        }
         sync();
-        for (var i = worker; i < p.n; i += WORKERS) {{
+        for (var i = worker; i < p.n; i += WORKERS) {
             exchange(start + i * p.n + k, start + i * p.n + column);
-        }}
+        }
         sync();
-        if (worker == 0u) {{
+        if (worker == 0u) {
             rows[matrix * p.n + k] = i32(row + 1u);
             columns[matrix * p.n + k] = i32(column + 1u);
-        }}
+        }
         let pivot = x[start + k * p.n + k];
-        for (var i = k + 1u + worker; i < p.n; i += WORKERS) {{
+        for (var i = k + 1u + worker; i < p.n; i += WORKERS) {
             divide(start + i * p.n + k, pivot);
-        }}
+        }
         sync();
         let rest = size - 1u;
-        for (var e = worker; e < rest * rest; e += WORKERS) {{
+        for (var e = worker; e < rest * rest; e += WORKERS) {
             let i = k + 1u + e / rest;
             let j = k + 1u + e % rest;
             x[start + i * p.n + j] -= x[start + i * p.n + k] * x[start + k * p.n + j];
-        }}
+        }
         sync();
-        for (var j = k + 1u + worker; j < p.n; j += WORKERS) {{
+        for (var j = k + 1u + worker; j < p.n; j += WORKERS) {
             divide(start + k * p.n + j, pivot);
-        }}
-    }}
-        """,
-        declarations=team.declarations + DIVISION,
-        workgroup=team.workgroup,
-    )
+        }
+    }""")
 
 
 DIVISION = """
@@ -198,30 +186,26 @@ fn without(start: u32, i: u32, j: u32) -> Scaled {{
 }}
 """
 
-DIAGONAL = Program(
+DIAGONAL = per_element(
     "cofactors_of_diagonal",
-    {"x": "f32", "rows": "i32", "columns": "i32"},
-    {"out": "f32"},
-    "size n",
-    """
-    let e = group * 64u + lane;
-    if (e >= p.size) { return; }
-    let row = e / p.n;
-    let i = row % p.n;
-    out[e] = 0.0;
-    if (e % p.n == i) { out[e] = number(without(row - i, i, i)); }
-    """,
+    "x:f32 rows:i32 columns:i32 -> out:f32",
+    "n",
     declarations=WITHOUT,
-)
+    workgroup=64,
+)("""
+    let row = at / p.n;
+    let i = row % p.n;
+    out[at] = 0.0;
+    if (at % p.n == i) { out[at] = number(without(row - i, i, i)); }""")
 
 # A workgroup has a row. In a column of its own it has the product with y of the same place on the
 # other side of the diagonal; on the diagonal, the sum of those with the diagonal of y.
-DIAGONAL_CHANGE = Program(
+DIAGONAL_CHANGE = wgsl(
     "change_of_diagonal",
-    {"x": "f32", "rows": "i32", "columns": "i32", "y": "f32"},
-    {"out": "f32"},
+    "x:f32 rows:i32 columns:i32 y:f32 -> out:f32",
     "count n",
-    """
+    declarations=f"{WITHOUT}var<workgroup> sums: array<f32, 64>;",
+)("""
     if (group >= p.count) { return; }
     let i = group % p.n;
     let start = group - i;
@@ -237,10 +221,7 @@ DIAGONAL_CHANGE = Program(
         workgroupBarrier();
         if (lane < half) { sums[lane] += sums[lane + half]; }
     }
-    if (lane == 0u) { out[group * p.n + i] = sums[0]; }
-    """,
-    declarations=f"{WITHOUT}var<workgroup> sums: array<f32, 64>;",
-)
+    if (lane == 0u) { out[group * p.n + i] = sums[0]; }""")
 
 
 def taken_apart(to: Programs, x: View) -> tuple[View, View, View]:
@@ -271,8 +252,8 @@ def ranges(n: int, team: Team) -> Iterator[tuple[int, int]]:
 def put_together(to: Programs, parts: View, rows: View, columns: View, inner: View) -> None:
     """The cofactors of what `inner` has those of in its place, in the middle."""
     n, triangles, inner = parts.shape[-1], stacked(to, parts), stacked(to, inner)
-    solve_upper(to, triangles.swapped(), inner, unit=True)
-    solve_upper(to, triangles, inner.swapped(), unit=True)
+    solve(to, triangles.swapped(), inner, upper=True, unit=True)
+    solve(to, triangles, inner.swapped(), upper=True, unit=True)
     exchange(to, inner, rows, 0, n, backwards=True)
     exchange(to, inner.swapped(), columns, 0, n, backwards=True)
 
@@ -282,7 +263,7 @@ def cofactors(to: Programs, x: View) -> None:
     out = to.result(x.shape, x.dtype)
     if x.size:
         parts = taken_apart(to, x)
-        to.launch(DIAGONAL, -(-x.size // 64), *parts, out, size=x.size, n=x.shape[-1])
+        to.launch_each(DIAGONAL, x.size, *parts, out, n=x.shape[-1])
         put_together(to, *parts, out)
 
 
@@ -297,8 +278,8 @@ def cofactors_change(to: Programs, x: View, y: View) -> None:
         z, triangles = stacked(to, inner), stacked(to, parts[0])
         exchange(to, z, parts[1], 0, n)
         exchange(to, z.swapped(), parts[2], 0, n)
-        solve_lower(to, triangles, z, unit=True)
-        solve_lower(to, triangles.swapped(), z.swapped(), unit=True)
+        solve(to, triangles, z, upper=False, unit=True)
+        solve(to, triangles.swapped(), z.swapped(), upper=False, unit=True)
         count = x.size // n
         to.launch(DIAGONAL_CHANGE, count, *parts, inner, out, count=count, n=n)
         put_together(to, *parts, out)

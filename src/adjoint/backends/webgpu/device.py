@@ -242,15 +242,9 @@ class Device:
         for x in operands:
             if type(x) is not kind:
                 raise TypeError("arrays of different devices")
-        results = (
-            [
-                kind(shape, dtype, take(size), strides)
-                for shape, dtype, strides, size, _ in first.results
-            ]
-            if outputs is None
-            else list(outputs)
-        )
-        slots = [*operands, *results]
+        if outputs is None:
+            outputs = [kind(n, type, take(size), s) for n, type, s, size, _ in first.results]
+        slots = [*operands, *outputs]
         if first.scratch:
             slots += [kind((), WORD, take(scratch.bytes)) for scratch in first.scratch]
         with self.lock:
@@ -271,13 +265,12 @@ class Device:
                 if missing:
                     words = bytearray(words)
                     for position, word in missing:
-                        (put_float if type(word) is float else put_integer)(
-                            words, 4 * position, word
-                        )
+                        put = put_float if type(word) is float else put_integer
+                        put(words, 4 * position, word)
                 if launch.chunks:
                     buffers: Any = [slots[k]._memory.buffer for k in launch.bound]
                     self.record(launch.kernel, buffers, words, launch.chunks)
-        return results
+        return list(outputs)
 
     def record(self, program: Program, buffers: list[Buffer], words: bytes, groups: int) -> None:
         """Record a launch, with the lock taken."""

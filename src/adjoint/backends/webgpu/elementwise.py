@@ -167,20 +167,20 @@ def function(name: str, plain: int) -> Callable:
         found = known.get(dtype)
         if found is None:
             found = known[dtype] = launcher(name, (dtype,), (), None)
-        return found.run((x,), None, (), None)[0]
+        return found.map((x,))[0]
 
     def binary(x: Array, y: Array) -> Array:
         key = x.dtype, y.dtype
         found = known.get(key)
         if found is None:
             found = known[key] = launcher(name, key, (), None)
-        return found.run((x, y), None, (), None)[0]
+        return found.map((x, y))[0]
 
     def general(*inputs: Array | None, **attrs: Any) -> Array:
         dtypes = tuple([None if x is None else x.dtype for x in inputs])
         found = launcher(name, dtypes, tuple(attrs), attrs.get("dtype"))
         numbers = [v for k, v in attrs.items() if k != "dtype"]
-        return found.run([x for x in inputs if x is not None], None, numbers, None)[0]
+        return found.map([x for x in inputs if x is not None], numbers)[0]
 
     return (general, unary, binary)[plain] if plain < 3 else general
 

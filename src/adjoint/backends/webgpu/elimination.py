@@ -10,7 +10,7 @@ import math
 from ..launches import View
 from .lowering import Programs
 from .matmul import multiply
-from .programs import Program
+from .programs import Program, per_element, wgsl
 from .stacks import ELEMENT, part, place, step_words, steps, upside_down
 from .teams import ALONE, LARGE, SMALL, TINY, Team
 
@@ -65,13 +65,10 @@ def panel_program(team: Team, short: bool) -> Program:
         each("p.rows", "j < p.columns", f"{target('i', 'j')} = {source('i', 'j')};")
         for target, source in ((at, stored), (stored, at))
     )
-    return Program(
-        "lu_block",
-        {},
-        {"x": "f32", "pivots": "i32"},
-        f"count rows columns first pivots_step {steps('x')}",
-        f"""
-    {team.head}
+    memory = tile(SHORT if short else 0)
+    return team.program(
+        "lu_block", "-> x:f32 pivots:i32", f"rows columns first pivots_step {steps('x')}", memory
+    )(f"""
     {load if short else ""}
     for (var k = 0u; k < p.columns; k++) {{
         var most = 0u;
@@ -107,22 +104,17 @@ def panel_program(team: Team, short: bool) -> Program:
         }}
         sync();
     }}
-    {store if short else ""}
-        """,
-        declarations=team.declarations + tile(SHORT if short else 0),
-        workgroup=team.workgroup,
-    )
+    {store if short else ""}""")
 
 
 def exchange_program() -> Program:
     """Rows exchanged as pivots say, one pair after the other; each invocation has a column."""
     row, other = (place("x", "matrix", i, "column") for i in ("k", "other"))
-    return Program(
+    return wgsl(
         "exchange",
-        {"pivots": "i32"},
-        {"x": "f32"},
+        "pivots:i32 -> x:f32",
         f"count columns start stop backwards at_pivots pivots_step {steps('x')}",
-        f"""
+    )(f"""
     let parts = (p.columns + 63u) / 64u;
     let matrix = group / parts;
     let column = group % parts * 64u + lane;
@@ -135,9 +127,7 @@ def exchange_program() -> Program:
             x[{row}] = x[{other}];
             x[{other}] = value;
         }}
-    }}
-        """,
-    )
+    }}""")
 
 
 EXCHANGE = exchange_program()
@@ -176,7 +166,7 @@ def take_apart(to: Programs, x: View, pivots: View, start: int, stop: int) -> No
     take_apart(to, x, pivots, start, middle)
     exchange(to, part(x, 0, n, middle, stop), pivots, start, middle)
     beside = part(x, start, middle, middle, stop)
-    solve_lower(to, part(x, start, middle, start, middle), beside, unit=True)
+    solve(to, part(x, start, middle, start, middle), beside, upper=False, unit=True)
     take_away(to, part(x, middle, n, middle, stop), part(x, middle, n, start, middle), beside)
     take_apart(to, x, pivots, middle, stop)
     exchange(to, part(x, 0, n, start, middle), pivots, middle, stop)
@@ -186,13 +176,13 @@ def lu_solve(to: Programs, factors: View, pivots: View, y: View, *, transposed: 
     """y = inv(x) @ y, or inv(xᵀ) @ y, where `lu` left the factors of x."""
     n = y.shape[1]
     if transposed:
-        solve_lower(to, factors.swapped(), y, unit=False)
-        solve_upper(to, factors.swapped(), y, unit=True)
+        solve(to, factors.swapped(), y, upper=False, unit=False)
+        solve(to, factors.swapped(), y, upper=True, unit=True)
         exchange(to, y, pivots, 0, n, backwards=True)
     else:
         exchange(to, y, pivots, 0, n)
-        solve_lower(to, factors, y, unit=True)
-        solve_upper(to, factors, y, unit=False)
+        solve(to, factors, y, upper=False, unit=True)
+        solve(to, factors, y, upper=True, unit=False)
 
 
 # Cholesky.
@@ -205,13 +195,10 @@ def cholesky_program(team: Team) -> Program:
     at = in_tile if local else stored
     lower = "i < p.columns && j <= i"
     load = each("p.columns", lower, f"{at('i', 'j')} = {stored('i', 'j')};") if local else ""
-    return Program(
-        "cholesky_block",
-        {},
-        {"x": "f32", "found": "u32"},
-        f"count columns first nan:f32 {steps('x')}",
-        f"""
-    {team.head}
+    memory = tile(BLOCK if local else 0)
+    return team.program(
+        "cholesky_block", "-> x:f32 found", f"columns first nan:f32 {steps('x')}", memory
+    )(f"""
     {load}
     var order = 0u;
     for (var k = 0u; k < p.columns; k++) {{
@@ -237,11 +224,7 @@ def cholesky_program(team: Team) -> Program:
         sync();
     }}
     {each("p.columns", lower, f"{stored('i', 'j')} = select({at('i', 'j')}, p.nan, order != 0u);")}
-    if (worker == 0u && (p.first == 0u || found[matrix] == 0u)) {{ found[matrix] = order; }}
-        """,
-        declarations=team.declarations + tile(BLOCK if local else 0),
-        workgroup=team.workgroup,
-    )
+    if (worker == 0u && (p.first == 0u || found[matrix] == 0u)) {{ found[matrix] = order; }}""")
 
 
 def cholesky(to: Programs, x: View, found: View, start: int = 0) -> None:
@@ -266,7 +249,7 @@ def cholesky(to: Programs, x: View, found: View, start: int = 0) -> None:
     m = half(n)
     first, below, last = part(x, 0, m, 0, m), part(x, m, n, 0, m), part(x, m, n, m, n)
     cholesky(to, first, found, start)
-    solve_lower(to, first, below.swapped(), unit=False)
+    solve(to, first, below.swapped(), upper=False, unit=False)
     take_away(to, last, below, below.swapped(), lower=True)
     cholesky(to, last, found, start + m)
 
@@ -337,51 +320,33 @@ def substitute(to: Programs, x: View, y: View, *, unit: bool) -> None:
     to.launch(program, groups, *arrays, **words, **step_words(x=x, y=y))
 
 
-def solve_lower(to: Programs, x: View, y: View, *, unit: bool) -> None:
-    """y = inv(x) @ y; what is above the diagonal of x isn't read, nor is the diagonal if `unit`."""
+def solve(to: Programs, x: View, y: View, *, upper: bool, unit: bool) -> None:
+    """y = inv(x) @ y for triangles: what is on the other side of the diagonal of x isn't read, nor
+    is the diagonal if `unit`. Small upper triangles are lower ones seen from the end."""
     _, n, columns = y.shape
     if n <= BLOCK:
+        if upper:
+            x, y = upside_down(upside_down(x).swapped()).swapped(), upside_down(y)
         substitute(to, x, y, unit=unit)
         return
     m = half(n)
-    first, last = part(y, 0, m, 0, columns), part(y, m, n, 0, columns)
-    solve_lower(to, part(x, 0, m, 0, m), first, unit=unit)
-    take_away(to, last, part(x, m, n, 0, m), first)
-    solve_lower(to, part(x, m, n, m, n), last, unit=unit)
-
-
-def solve_upper(to: Programs, x: View, y: View, *, unit: bool) -> None:
-    """The same for upper triangles; small ones are lower ones seen from the end."""
-    _, n, columns = y.shape
-    if n <= BLOCK:
-        from_end = upside_down(upside_down(x).swapped()).swapped()
-        substitute(to, from_end, upside_down(y), unit=unit)
-        return
-    m = half(n)
-    first, last = part(y, 0, m, 0, columns), part(y, m, n, 0, columns)
-    solve_upper(to, part(x, m, n, m, n), last, unit=unit)
-    take_away(to, first, part(x, 0, m, m, n), last)
-    solve_upper(to, part(x, 0, m, 0, m), first, unit=unit)
+    first, last = ((m, n), (0, m)) if upper else ((0, m), (m, n))
+    known, rest = part(y, *first, 0, columns), part(y, *last, 0, columns)
+    solve(to, part(x, *first, *first), known, upper=upper, unit=unit)
+    take_away(to, rest, part(x, *last, *first), known)
+    solve(to, part(x, *last, *last), rest, upper=upper, unit=unit)
 
 
 # Products.
 
-TAKE_AWAY = Program(
-    "take_away",
-    {"product": "f32"},
-    {"x": "f32"},
-    f"size rows columns lower {steps('x')}",
-    f"""
+SUBTRACT = per_element("subtract", "product:f32 -> x:f32", "rows columns lower " + steps("x"))(f"""
     {ELEMENT}
-    if (p.lower == 0u || column <= row) {{ {stored("row", "column")} -= product[e]; }}
-    """,
-    workgroup=256,
-)
+    if (p.lower == 0u || column <= row) {{ {stored("row", "column")} -= product[at]; }}""")
 
 
 def take_away(to: Programs, x: View, left: View, right: View, *, lower: bool = False) -> None:
     """x -= left @ right, or only what isn't above the diagonal."""
     product, (_, rows, columns) = to.temporary(x.shape, x.dtype), x.shape
     multiply(to, product, left, right)
-    words = {"size": x.size, "rows": rows, "columns": columns, "lower": lower, **step_words(x=x)}
-    to.launch(TAKE_AWAY, -(-x.size // 256), product, x, **words)
+    words = {"rows": rows, "columns": columns, "lower": lower, **step_words(x=x)}
+    to.launch_each(SUBTRACT, x.size, product, x, **words)

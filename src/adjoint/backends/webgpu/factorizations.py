@@ -14,22 +14,14 @@ from .arrays import Ints, broadcast_shape
 from .lowering import Programs, lowering
 from .maps import as_contiguous
 from .matmul import multiply
-from .programs import Program
+from .programs import per_element, wgsl
 from .solving import copy_unless, no_gradient, solve_triangles
 from .stacks import check_size, over, place, stacked, step_words, steps
 from .status import WORD, refusal
 from .triangles import MIRRORED, MIRRORED_HALF, keep_triangle, mirror
 
-SPOIL = Program(
-    "spoil",
-    {"found": "u32"},
-    {"out": "f32"},
-    "size each nan:f32",
-    """
-    let e = group * 256u + lane;
-    if (e < p.size && found[e / p.each] != 0u) { out[e] = p.nan; }
-    """,
-    workgroup=256,
+SPOIL = per_element("spoil", "found -> out:f32", "each nan:f32")(
+    "if (found[at / p.each] != 0u) { out[at] = p.nan; }"
 )
 
 
@@ -53,8 +45,7 @@ def cholesky(to: Programs, x: View) -> None:
         found = to.temporary((matrices.shape[0],), WORD)
         elimination.cholesky(to, matrices, found)
         if each > elimination.BLOCK**2:
-            words = {"size": out.size, "each": each, "nan": math.nan}
-            to.launch(SPOIL, -(-out.size // 256), found, out, **words)
+            to.launch_each(SPOIL, out.size, found, out, each=each, nan=math.nan)
         to.report(found, not_definite, x.shape)
 
 
@@ -80,12 +71,15 @@ def largest(name: str) -> str:
     """
 
 
-GAUGE = Program(
+GAUGE = wgsl(
     "gauge",
-    {"free": "f32", "scale": "f32"},
-    {"found": "u32"},
+    "free:f32 scale:f32 -> found",
     f"count limit:f32 free_rows free_columns scale_rows scale_columns {steps('free', 'scale')}",
-    f"""
+    declarations="""
+var<workgroup> free_size: atomic<u32>;
+var<workgroup> scale_size: atomic<u32>;
+""",
+)(f"""
     if (group >= p.count) {{ return; }}
     if (lane == 0u) {{
         atomicStore(&free_size, 0u);
@@ -99,13 +93,7 @@ GAUGE = Program(
         let size = atomicLoad(&free_size);
         let most = bitcast<u32>(p.limit * bitcast<f32>(atomicLoad(&scale_size)));
         found[group] = select(0u, 1u, size <= 0x7f800000u && size > most);
-    }}
-    """,
-    declarations="""
-var<workgroup> free_size: atomic<u32>;
-var<workgroup> scale_size: atomic<u32>;
-""",
-)
+    }}""")
 
 
 @lowering

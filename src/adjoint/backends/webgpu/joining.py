@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from ..launches import View
 from .arrays import Ints
-from .fills import VALUES, WORKGROUP, axis_words, groups_for, per_axis, stored_as, walk, word
+from .fills import VALUES, axis_words, per_axis, stored_as, walk, word
 from .lowering import Programs, lowering
 from .maps import copy
-from .programs import Program
+from .programs import Program, per_element
 
 
 @lowering
@@ -74,10 +74,9 @@ def place_into(to: Programs, out: View, x: View, index: tuple) -> None:
 def put(to: Programs, out: View, x: View, spans: list[AxisSpan], value: Any) -> None:
     """x along the axes of a larger array with one value elsewhere."""
     spans = joined(spans)
-    words = {"size": out.size, "value": word(value, x.dtype)}
-    words |= axis_words("n start step count stride", *zip(*spans, strict=True))
+    words = axis_words("n start step count stride", *zip(*spans, strict=True))
     program = placing(stored_as(x.dtype), len(spans))
-    to.launch(program, groups_for(out.size), x, out, **words)
+    to.launch_each(program, out.size, x, out, value=word(value, x.dtype), **words)
 
 
 def joined(spans: list[AxisSpan]) -> list[AxisSpan]:
@@ -102,19 +101,14 @@ def placing(type: str, rank: int) -> Program:
         let steps = (c - p.start{k}) / p.step{k};
         inside = inside && steps < p.count{k} && c - p.start{k} == steps * p.step{k};
         source += steps * p.stride{k};"""
-    return Program(
+    return per_element(
         "place",
-        {"x": type},
-        {"out": type},
-        "size at_x value " + per_axis(rank, "n start step count stride"),
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+        f"x:{type} -> out:{type}",
+        "at_x value " + per_axis(rank, "n start step count stride"),
+    )(f"""
     var inside = true;
     var source = p.at_x;
     {walk(rank, step)}
     var value = {VALUES[type]};
     if (inside) {{ value = x[source]; }}
-    out[at] = value;""",
-        workgroup=WORKGROUP,
-    )
+    out[at] = value;""")

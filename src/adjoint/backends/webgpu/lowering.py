@@ -109,6 +109,12 @@ class Programs(Lowering):
             )
         )
 
+    def launch_each(
+        self, program: Program, size: int, /, *arrays: View | int, **words: Any
+    ) -> None:
+        """Append a launch of a program `per_element`, for `size` of them."""
+        self.launch(program, -(-size // program.workgroup), *arrays, size=size, **words)
+
     def report(self, found: View, describe: Callable[..., Exception], *args: Any) -> View:
         """Raise `describe(*args, index, word)` when data is next read, if a word isn't 0.
 

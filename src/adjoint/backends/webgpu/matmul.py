@@ -161,7 +161,7 @@ def launch_segments(to: Programs, out: View, x: Operand, y: Operand, lengths: In
     for low in range(0, chunk, segment):
         to.launch(program, groups, x.view, y.view, goal, low=low, first=low == 0, **words)
     if parts > 1:
-        to.launch(total(kind), tiled(out.size, LANES), goal, out, count=out.size, number=parts)
+        to.launch_each(total(kind), out.size, goal, out, number=parts)
 
 
 def stride_words(name: str, x: Operand) -> dict[str, int]:

@@ -14,7 +14,7 @@ from . import elimination
 from .arrays import Ints
 from .lowering import Programs, lowering
 from .maps import as_contiguous, copy
-from .programs import Program
+from .programs import per_element, wgsl
 from .stacks import ELEMENT, check_size, over, place, stacked, step_words, steps
 from .status import WORD, refusal
 
@@ -23,50 +23,36 @@ PIVOT = np.dtype("i4")
 
 # What is found of matrices, and what becomes of those of which something is found.
 
-DIAGONAL = Program(
-    "zeros_on_diagonal",
-    {"x": "f32"},
-    {"found": "u32"},
-    f"count n {steps('x')}",
-    f"""
-    let matrix = group * 64u + lane;
-    if (matrix >= p.count) {{ return; }}
+DIAGONAL = per_element("zeros_on_diagonal", "x:f32 -> found", "n " + steps("x"), workgroup=64)(f"""
     var first = 0u;
     for (var i = p.n; i > 0u; i--) {{
-        if (x[{place("x", "matrix", "i - 1u", "i - 1u")}] == 0.0) {{ first = i; }}
+        if (x[{place("x", "at", "i - 1u", "i - 1u")}] == 0.0) {{ first = i; }}
     }}
-    found[matrix] = first;
-    """,
-)
+    found[at] = first;""")
 
-UNLESS = Program(
+UNLESS = per_element(
     "copy_unless",
-    {"x": "f32", "found": "u32"},
-    {"out": "f32"},
-    f"size rows columns found_step nan:f32 {steps('x')}",
-    f"""
+    "x:f32 found -> out:f32",
+    f"rows columns found_step nan:f32 {steps('x')}",
+)(f"""
     {ELEMENT}
     let value = x[{place("x", "matrix", "row", "column")}];
-    out[e] = select(value, p.nan, found[matrix * p.found_step] != 0u);
-    """,
-    workgroup=256,
-)
+    out[at] = select(value, p.nan, found[matrix * p.found_step] != 0u);""")
 
 
 def zeros_on_diagonal(to: Programs, x: View) -> View:
     """For matrices in three axes, where the first zero on the diagonal is, from 1; or 0."""
     count, n, _ = x.shape
     found = to.temporary((count,), WORD)
-    to.launch(DIAGONAL, -(-count // 64), x, found, count=count, n=n, **step_words(x=x))
+    to.launch_each(DIAGONAL, count, x, found, n=n, **step_words(x=x))
     return found
 
 
 def copy_unless(to: Programs, out: View, found: View, x: View) -> None:
     """Copy matrices in three axes to memory without gaps: NaNs where something is found. One word
     may be for all."""
-    words = {"size": x.size, "rows": x.shape[1], "columns": x.shape[2], "nan": math.nan}
-    words |= {"found_step": found.size > 1, **step_words(x=x)}
-    to.launch(UNLESS, -(-x.size // 256), x, found, out, **words)
+    words = {"rows": x.shape[1], "columns": x.shape[2], "found_step": found.size > 1}
+    to.launch_each(UNLESS, x.size, x, found, out, nan=math.nan, **words, **step_words(x=x))
 
 
 def singular(asked: str, shape: Ints, index: int, word: int) -> AdjointError:
@@ -130,23 +116,15 @@ def solve_factored(
     elimination.lu_solve(to, matrices, as_contiguous(to, all_pivots), solved, transposed=transposed)
 
 
-IDENTITY = Program(
-    "identity",
-    {},
-    {"out": "f32"},
-    "size n",
-    """
-    let e = group * 256u + lane;
-    if (e < p.size) { out[e] = select(0.0, 1.0, e / p.n % p.n == e % p.n); }
-    """,
-    workgroup=256,
+IDENTITY = per_element("identity", "-> out:f32", "n")(
+    "out[at] = select(0.0, 1.0, at / p.n % p.n == at % p.n);"
 )
 
 
 def identity(to: Programs, x: View) -> View:
     """Identity matrices of the shape of x."""
     out = to.temporary(x.shape, x.dtype)
-    to.launch(IDENTITY, -(-x.size // 256), out, size=x.size, n=x.shape[-1])
+    to.launch_each(IDENTITY, x.size, out, n=x.shape[-1])
     return out
 
 
@@ -184,8 +162,7 @@ def solve_triangles(
         copy(to, out, y)
     else:
         matrices = checked_triangles(to, out, x, y)
-    solve = elimination.solve_upper if upper else elimination.solve_lower
-    solve(to, matrices, stacked(to, out), unit=unit)
+    elimination.solve(to, matrices, stacked(to, out), upper=upper, unit=unit)
 
 
 @lowering
@@ -193,18 +170,23 @@ def cholesky_solve(to: Programs, x: View, y: View) -> None:
     out = to.result(y.shape, y.dtype)
     if y.size:
         matrices, solved = checked_triangles(to, out, x, y), stacked(to, out)
-        elimination.solve_lower(to, matrices, solved, unit=False)
-        elimination.solve_upper(to, matrices.swapped(), solved, unit=False)
+        elimination.solve(to, matrices, solved, upper=False, unit=False)
+        elimination.solve(to, matrices.swapped(), solved, upper=True, unit=False)
 
 
 # How far from singular.
 
-GROWTH = Program(
+GROWTH = wgsl(
     "growth",
-    {"x": "f32", "inverse": "f32"},
-    {"found": "u32"},
+    "x:f32 inverse:f32 -> found",
     f"count n most:f32 {steps('x', 'inverse')}",
-    f"""
+    declarations="""
+// As bits, whose order is that of positive numbers; NaNs are larger than all.
+var<workgroup> elements: atomic<u32>;
+var<workgroup> norm: atomic<u32>;
+var<workgroup> inverse_norm: atomic<u32>;
+""",
+)(f"""
     if (group >= p.count) {{ return; }}
     if (lane == 0u) {{
         atomicStore(&elements, 0u);
@@ -231,15 +213,7 @@ GROWTH = Program(
         let grown = bitcast<f32>(atomicLoad(&norm)) * bitcast<f32>(atomicLoad(&inverse_norm));
         let near = bitcast<u32>(grown) >= bitcast<u32>(p.most);
         found[group] = select(0u, 1u, near && atomicLoad(&elements) < 0x7f800000u);
-    }}
-    """,
-    declarations="""
-// As bits, whose order is that of positive numbers; NaNs are larger than all.
-var<workgroup> elements: atomic<u32>;
-var<workgroup> norm: atomic<u32>;
-var<workgroup> inverse_norm: atomic<u32>;
-""",
-)
+    }}""")
 
 
 @lowering

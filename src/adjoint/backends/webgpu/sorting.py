@@ -10,11 +10,11 @@ import functools
 from ..launches import View
 from ..spaces import merged
 from .arrays import Array, contiguous
-from .fills import WORKGROUP, groups_for, per_axis, stored_as, walk
+from .fills import per_axis, stored_as, walk
 from .indexing import INT32, UINT32, along_axis, words_of
 from .lowering import Programs, lowering, on_arrays
 from .maps import as_contiguous, copy
-from .programs import Program
+from .programs import WORKGROUP, Program, per_element, wgsl
 from .table import KERNELS, kernel
 
 EACH = 4  # elements that an invocation has in its workgroup's memory
@@ -42,6 +42,18 @@ def bits(element: str, type: str) -> str:
     return f"bitcast<u32>(f32({element}))" if type == "f16" else element
 
 
+def bisection(element: str, key: str, after: str) -> str:
+    """Text that moves `low`, up to `high`, to where a key belongs: `after` equals, or before them.
+    `element`: the one at `between`."""
+    return f"""while (low < high) {{
+        let between = (low + high) / 2u;
+        let found = {element};
+        let beyond = found < {key} || ({after} && found == {key});
+        low = select(low, between + 1u, beyond);
+        high = select(between, high, beyond);
+    }}"""
+
+
 @lowering
 def topk(to: Programs, x: View, *, k: int, axis: int, largest: bool) -> None:
     """Equals stay in the order of their indices. NaN counts as the largest."""
@@ -62,28 +74,19 @@ def ranks(to: Programs, x: View, axis: int, largest: bool) -> View:
     steps = (*x.strides[:axis], *x.strides[axis + 1 :], x.strides[axis])
     axes = merged(shape, [steps])
     out = to.temporary((x.size // max(length, 1), length), UINT32)
-    words = {"size": x.size, "flip": -1 if largest else 0, **words_of(axes, "n x")}
     program = ranker(stored_as(x.dtype), x.dtype.kind, len(axes.sizes) or 1)
-    to.launch(program, groups_for(x.size), x, out, **words)
+    to.launch_each(program, x.size, x, out, flip=-1 if largest else 0, **words_of(axes, "n x"))
     return out
 
 
 @functools.cache
 def ranker(type: str, kind: str, rank: int) -> Program:
-    return Program(
-        "rank",
-        {"x": type},
-        {"out": "u32"},
-        "size at_x flip " + per_axis(rank, "n x"),
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+    return per_element(
+        "rank", f"x:{type} -> out", "at_x flip " + per_axis(rank, "n x"), declarations=ranking(kind)
+    )(f"""
     var source = p.at_x;
     {walk(rank, "source += c * p.x{k};")}
-    out[at] = rank({bits("x[source]", type)}) ^ p.flip;""",
-        declarations=ranking(kind),
-        workgroup=WORKGROUP,
-    )
+    out[at] = rank({bits("x[source]", type)}) ^ p.flip;""")
 
 
 def first_of(to: Programs, out: View, keys: View) -> None:
@@ -104,8 +107,7 @@ def in_order(to: Programs, keys: View) -> tuple[View, View]:
     keys, order = sorted_tiles(to, keys, None, TILE)
     while run < length:
         targets = to.temporary(keys.shape, UINT32), to.temporary(keys.shape, INT32)
-        words = {"size": keys.size, "length": length, "run": run}
-        to.launch(MERGE, groups_for(keys.size), keys, order, *targets, **words)
+        to.launch_each(MERGE, keys.size, keys, order, *targets, length=length, run=run)
         keys, order = targets
         run *= 2
     return keys, order
@@ -129,12 +131,21 @@ def sorted_tiles(
 
 # Rows that are shorter than a tile lie in it side by side, each in a span. What a span has
 # no element for comes last. Each invocation sorts a few neighbours; then runs are merged.
-TILES = Program(
+TILES = wgsl(
     "sort tiles",
-    {"keys": "u32", "order": "u32"},
-    {"sorted_keys": "u32", "sorted_order": "u32"},
+    "keys order -> sorted_keys sorted_order",
     "rows length span parts keep kept ordered",
-    f"""
+    declarations=f"""
+struct Slot {{ row: u32, part: u32, column: u32 }}
+fn slot_at(group: u32, k: u32) -> Slot {{
+    let span = group * ({TILE}u / p.span) + k / p.span;
+    let part = span % p.parts;
+    return Slot(span / p.parts, part, part * p.span + k % p.span);
+}}
+var<workgroup> tile: array<u32, {TILE}>;
+var<workgroup> positions: array<u32, {TILE}>;""",
+    workgroup=WORKGROUP,
+)(f"""
     for (var e = 0u; e < {EACH}u; e++) {{
         let k = e * {WORKGROUP}u + lane;
         let slot = slot_at(group, k);
@@ -172,15 +183,7 @@ TILES = Program(
             let other = start + select(run, 0u, second);
             var low = other;
             var high = other + run;
-            while (low < high) {{
-                let between = (low + high) / 2u;
-                let found = tile[between];
-                if (found < key || (second && found == key)) {{
-                    low = between + 1u;
-                }} else {{
-                    high = between;
-                }}
-            }}
+            {bisection("tile[between]", "key", "second")}
             own[e] = vec3(key, positions[k], start + (k & (run - 1u)) + low - other);
         }}
         workgroupBarrier();
@@ -198,29 +201,11 @@ TILES = Program(
             sorted_keys[slot.row * p.kept + column] = tile[k];
             sorted_order[slot.row * p.kept + column] = positions[k];
         }}
-    }}""",
-    declarations=f"""
-struct Slot {{ row: u32, part: u32, column: u32 }}
-fn slot_at(group: u32, k: u32) -> Slot {{
-    let span = group * ({TILE}u / p.span) + k / p.span;
-    let part = span % p.parts;
-    return Slot(span / p.parts, part, part * p.span + k % p.span);
-}}
-var<workgroup> tile: array<u32, {TILE}>;
-var<workgroup> positions: array<u32, {TILE}>;""",
-    workgroup=WORKGROUP,
-)
+    }}""")
 
 # Two runs become one: an element goes as far beyond its place in its own run as there are elements
 # before it in the other, where those of the first run go before equals.
-MERGE = Program(
-    "merge runs",
-    {"keys": "u32", "order": "u32"},
-    {"merged_keys": "u32", "merged_order": "u32"},
-    "size length run",
-    f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+MERGE = per_element("merge runs", "keys order -> merged_keys merged_order", "length run")(f"""
     let row = at / p.length * p.length;
     let column = at - row;
     let start = column / (2u * p.run) * 2u * p.run;
@@ -230,56 +215,33 @@ MERGE = Program(
     var high = select(min(middle + p.run, p.length), middle, second);
     let other = low;
     let key = keys[at];
-    while (low < high) {{
-        let between = (low + high) / 2u;
-        let found = keys[row + between];
-        if (found < key || (second && found == key)) {{
-            low = between + 1u;
-        }} else {{
-            high = between;
-        }}
-    }}
+    {bisection("keys[row + between]", "key", "second")}
     let own = column - select(start, middle, second);
     merged_keys[row + start + own + low - other] = key;
-    merged_order[row + start + own + low - other] = order[at];""",
-    workgroup=WORKGROUP,
-)
+    merged_order[row + start + own + low - other] = order[at];""")
 
 
 @lowering
 def searchsorted(to: Programs, x: View, values: View, *, after: bool) -> None:
     out = to.result(values.shape, INT32)
-    words = {"size": out.size, "length": x.size, "stride": x.strides[0], "after": after}
+    words = {"length": x.size, "stride": x.strides[0], "after": after}
     program = searching(stored_as(x.dtype), x.dtype.kind)
-    to.launch(program, groups_for(out.size), x, as_contiguous(to, values), out, **words)
+    to.launch_each(program, out.size, x, as_contiguous(to, values), out, **words)
 
 
 @functools.cache
 def searching(type: str, kind: str) -> Program:
-    return Program(
+    return per_element(
         "searchsorted",
-        {"x": type, "values": type},
-        {"out": "u32"},
-        "size length at_x at_values stride after",
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+        f"x:{type} values:{type} -> out",
+        "length at_x at_values stride after",
+        declarations=ranking(kind),
+    )(f"""
     let value = rank({bits("values[p.at_values + at]", type)});
     var low = 0u;
     var high = p.length;
-    while (low < high) {{
-        let between = (low + high) / 2u;
-        let found = rank({bits("x[p.at_x + between * p.stride]", type)});
-        if (found < value || (p.after != 0u && found == value)) {{
-            low = between + 1u;
-        }} else {{
-            high = between;
-        }}
-    }}
-    out[at] = low;""",
-        declarations=ranking(kind),
-        workgroup=WORKGROUP,
-    )
+    {bisection(f"rank({bits('x[p.at_x + between * p.stride]', type)})", "value", "p.after != 0u")}
+    out[at] = low;""")
 
 
 @kernel
@@ -298,8 +260,7 @@ def flagged(to: Programs, x: View) -> None:
     if x.size:
         keys, found = in_order(to, ranks(to, x, 0, False))
         copy(to, order, found.view(order.shape, order.strides))
-        words = {"size": x.size, "floats": x.dtype.kind == "f"}
-        to.launch(FIRSTS, groups_for(x.size), keys, flags, **words)
+        to.launch_each(FIRSTS, x.size, keys, flags, floats=x.dtype.kind == "f")
 
 
 @on_arrays
@@ -308,51 +269,25 @@ def distinct(to: Programs, order: View, flags: View, numbers: View, *, count: in
     size = order.size
     indices, inverse, counts = (to.result((n,), INT32) for n in (count, size, count))
     starts = to.temporary((count,), INT32)
-    arrays = [order, flags, numbers, inverse, starts, indices]
-    to.launch(DISTINCT, groups_for(size), *arrays, size=size)
-    to.launch(COUNTS, groups_for(count), starts, counts, size=size, count=count)
+    to.launch_each(DISTINCT, size, order, flags, numbers, inverse, starts, indices)
+    to.launch_each(COUNTS, count, starts, counts, end=size)
 
 
-FIRSTS = Program(
-    "firsts",
-    {"keys": "u32"},
-    {"out": "u32"},
-    "size floats",
-    f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+FIRSTS = per_element("firsts", "keys -> out", "floats")(f"""
     let key = keys[at];
     let other = at == 0u || keys[max(at, 1u) - 1u] != key;
-    out[at] = select(0u, 1u, other || (p.floats != 0u && key == {NAN}u));""",
-    workgroup=WORKGROUP,
-)
-DISTINCT = Program(
-    "distinct",
-    {"order": "u32", "flags": "u32", "numbers": "u32"},
-    {"inverse": "u32", "starts": "u32", "indices": "u32"},
-    "size at_order at_flags at_numbers",
-    f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+    out[at] = select(0u, 1u, other || (p.floats != 0u && key == {NAN}u));""")
+DISTINCT = per_element(
+    "distinct", "order flags numbers -> inverse starts indices", "at_order at_flags at_numbers"
+)("""
     let number = numbers[p.at_numbers + at] - 1u;
     let source = order[p.at_order + at];
     inverse[source] = number;
-    if (flags[p.at_flags + at] != 0u) {{
+    if (flags[p.at_flags + at] != 0u) {
         starts[number] = at;
         indices[number] = source;
-    }}""",
-    workgroup=WORKGROUP,
-)
-COUNTS = Program(
-    "counts",
-    {"starts": "u32"},
-    {"counts": "u32"},
-    "size count",
-    f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.count) {{ return; }}
-    var end = p.size;
-    if (at + 1u < p.count) {{ end = starts[at + 1u]; }}
-    counts[at] = end - starts[at];""",
-    workgroup=WORKGROUP,
-)
+    }""")
+COUNTS = per_element("counts", "starts -> counts", "end")("""
+    var end = p.end;
+    if (at + 1u < p.size) { end = starts[at + 1u]; }
+    counts[at] = end - starts[at];""")

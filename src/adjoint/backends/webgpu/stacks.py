@@ -31,14 +31,11 @@ def place(name: str, matrix: str, row: str, column: str) -> str:
     )
 
 
-# An invocation for each element of matrices, of which there are `size`: which it is, and of which.
+# Which element of which matrix `at` is, in a program `per_element`.
 ELEMENT = """
-    let e = group * 256u + lane;
-    if (e >= p.size) { return; }
-    let column = e % p.columns;
-    let row = e / p.columns % p.rows;
-    let matrix = e / p.columns / p.rows;
-"""
+    let column = at % p.columns;
+    let row = at / p.columns % p.rows;
+    let matrix = at / p.columns / p.rows;"""
 LARGEST = 1024  # rows of matrices that one workgroup looks through; beyond it the host does
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._foundation.errors import ArgumentError, IndexingError
 from .arrays import Array, Ints
-from .programs import Program
+from .programs import wgsl
 
 WORD = np.dtype("u4")
 STATUS = -1  # in the place of an array: the device's own, for what programs find
@@ -19,12 +19,13 @@ MOST = 64  # kinds of complaints between two looks
 FIRST = 4  # words before theirs
 SIZE = FIRST + 2 * MOST
 
-REPORT = Program(
+REPORT = wgsl(
     "report",
-    {"found": "u32"},
-    {"status": "u32", "first": "u32"},
+    "found -> status first",
     "count place",
-    """
+    declarations="var<workgroup> left: atomic<u32>;  // from the first that isn't 0 to the end",
+    workgroup=256,
+)("""
     if (lane == 0u) { atomicStore(&left, 0u); }
     workgroupBarrier();
     for (var i = lane; i < p.count; i += 256u) {
@@ -45,11 +46,7 @@ REPORT = Program(
                 status[2u * p.place + 1u] = found[i];
             }
         }
-    }
-    """,
-    declarations="var<workgroup> left: atomic<u32>;  // from the first that isn't 0 to the end",
-    workgroup=256,
-)
+    }""")
 
 
 class Status:

@@ -5,31 +5,21 @@ import functools
 from ..launches import View
 from .arrays import WGSL
 from .lowering import Programs, lowering
-from .programs import Program
-from .stacks import place, stacked, step_words, steps
+from .programs import Program, per_element, wgsl
+from .stacks import ELEMENT, place, stacked, step_words, steps
 
 SIDE = 16  # of the tiles that mirror images are made of
 
 
 @functools.cache
 def triangle_program(type: str) -> Program:
-    return Program(
-        "triangle",
-        {"x": type},
-        {"out": type},
-        f"size rows columns k:i32 upper {steps('x')}",
-        f"""
-        let e = group * 256u + lane;
-        if (e >= p.size) {{ return; }}
-        let column = e % p.columns;
-        let row = e / p.columns % p.rows;
-        let beyond = i32(column) - i32(row) - p.k;
-        let inside = select(beyond <= 0, beyond >= 0, p.upper != 0u);
-        let value = x[{place("x", "e / p.columns / p.rows", "row", "column")}];
-        out[e] = select({type}(0), value, inside);
-        """,
-        workgroup=256,
-    )
+    return per_element(
+        "triangle", f"x:{type} -> out:{type}", f"rows columns k:i32 upper {steps('x')}"
+    )(f"""
+    {ELEMENT}
+    let beyond = i32(column) - i32(row) - p.k;
+    let inside = select(beyond <= 0, beyond >= 0, p.upper != 0u);
+    out[at] = select({type}(0), x[{place("x", "matrix", "row", "column")}], inside);""")
 
 
 @lowering
@@ -39,24 +29,23 @@ def triangle(to: Programs, x: View, *, k: int, upper: bool) -> None:
 
 def keep_triangle(to: Programs, out: View, x: View, k: int, upper: bool) -> None:
     """Copy what is on one side of the k-th diagonal, or on it; the rest becomes 0."""
-    rows, columns = x.shape[-2:]
-    words = {"size": x.size, "rows": rows, "columns": columns}
-    words |= {"k": max(-rows, min(k, columns)), "upper": upper}
     if x.size:
-        x = stacked(to, x)
+        x, (rows, columns) = stacked(to, x), x.shape[-2:]
+        words = {"rows": rows, "columns": columns, "k": max(-rows, min(k, columns)), "upper": upper}
         program = triangle_program(WGSL[x.dtype])
-        to.launch(program, -(-x.size // 256), x, out, **words, **step_words(x=x))
+        to.launch_each(program, x.size, x, out, **words, **step_words(x=x))
 
 
 @functools.cache
 def mirror_program(name: str, type: str, value: str) -> Program:
     """`value` is made of an element, and of its mirror image."""
-    return Program(
+    return wgsl(
         name,
-        {"x": type},
-        {"out": type},
+        f"x:{type} -> out:{type}",
         f"count n tiles {steps('x')}",
-        f"""
+        declarations=f"var<workgroup> opposite: array<{type}, {SIDE * (SIDE + 1)}>;",
+        workgroup=SIDE * SIDE,
+    )(f"""
         let tiles = p.tiles * p.tiles;
         let matrix = group / tiles;
         if (matrix >= p.count) {{ return; }}
@@ -74,11 +63,7 @@ def mirror_program(name: str, type: str, value: str) -> Program:
             let own = x[{place("x", "matrix", "row", "column")}];
             let image = opposite[j * {SIDE + 1}u + i];
             out[(matrix * p.n + row) * p.n + column] = {value};
-        }}
-        """,
-        declarations=f"var<workgroup> opposite: array<{type}, {SIDE * (SIDE + 1)}>;",
-        workgroup=SIDE * SIDE,
-    )
+        }}""")
 
 
 MIRRORED = "mirrored", "select(own, image, column > row)"

@@ -17,7 +17,7 @@ from .arrays import WGSL, contiguous
 from .fills import axis_words, per_axis
 from .lowering import LOWERINGS, Programs, lowering
 from .maps import as_contiguous
-from .programs import Program, check_rounds
+from .programs import Program, check_rounds, per_element
 from .unrolled import LANES, SUMMED, by_axis
 
 Pairs = tuple[tuple[int, int], ...]
@@ -33,11 +33,6 @@ fn key(value: f32) -> i32 {
     let size = bits & 0x7fffffff;
     return select(select(size, -size, bits < 0), 0x7fffffff, size > 0x7f800000);
 }
-"""
-START = f"""
-    let i = group * {LANES}u + lane;
-    if (i >= p.count) {{ return; }}
-    var left = i;
 """
 
 
@@ -83,8 +78,12 @@ def largest(type: str, rank: int, placed: bool) -> Program:
             none = false;
         }}
     """
-    body = f"""
-    {START}
+    arrays = f"x:{type}{' known:i32' if placed else ''} -> out:{type} indices:i32"
+    words = f"at_x x_plane lowest:{number} " + per_axis(rank, WINDOW_WORDS)
+    declarations = KEY if number == "f32" else ""
+    name = f"largest {type} {rank} {placed}"
+    return per_element(name, arrays, words, declarations=declarations, workgroup=LANES)(f"""
+    var left = at;
     {by_axis(WINDOW_AXIS, rank)}
     var best = p.lowest;
     var best_rank = {"i32()" if number == "f32" else "p.lowest"};
@@ -92,18 +91,8 @@ def largest(type: str, rank: int, placed: bool) -> Program:
     var none = true;
     let at_ = p.at_x + left * p.x_plane;
     {nested(WINDOW_LOOP, rank, compared)}
-    out[i] = {type}(best);
-    indices[i] = best_index;
-    """
-    return Program(
-        f"largest {type} {rank} {placed}",
-        {"x": type, "known": "i32"} if placed else {"x": type},
-        {"out": type, "indices": "i32"},
-        f"count at_x x_plane lowest:{number} " + per_axis(rank, WINDOW_WORDS),
-        body,
-        declarations=KEY if number == "f32" else "",
-        workgroup=LANES,
-    )
+    out[at] = {type}(best);
+    indices[at] = best_index;""")
 
 
 SPREAD_WORDS = "in size kernel before stride x"
@@ -121,18 +110,15 @@ SPREAD_LOOP = """
 
 def total(name: str, type: str, to: str, rank: int, words: str, axis: str, loop: str) -> Program:
     """The sum of what a loop over axes visits, for each element of the output."""
-    number = SUMMED[type]
-    body = f"""
-    {START}
+    number, name = SUMMED[type], f"{name} {type} {to} {rank}"
+    words = "at_x x_plane " + per_axis(rank, words)
+    return per_element(name, f"x:{type} -> out:{to}", words, workgroup=LANES)(f"""
+    var left = at;
     {by_axis(axis, rank)}
     var sum = {number}();
     let at_ = p.at_x + left * p.x_plane;
     {nested(loop, rank, f"sum += {number}(x[at{rank - 1}]);")}
-    out[i] = {to}(sum);
-    """
-    words = "count at_x x_plane " + per_axis(rank, words)
-    name = f"{name} {type} {to} {rank}"
-    return Program(name, {"x": type}, {"out": to}, words, body, workgroup=LANES)
+    out[at] = {to}(sum);""")
 
 
 @functools.cache
@@ -151,10 +137,6 @@ def planes(to: Programs, x: View) -> tuple[View, int]:
     if channels > 1 < images and x.strides[0] != channels * x.strides[1]:
         x = as_contiguous(to, x)
     return x, x.strides[1] if channels > 1 else x.strides[0]
-
-
-def groups_of(count: int) -> int:
-    return -(-count // LANES)
 
 
 class Windows(NamedTuple):
@@ -211,11 +193,10 @@ def pool(
 ) -> None:
     """The same by one launch; `places` are the indices of the elements, if x isn't the image."""
     x, plane = planes(to, x)
-    count, words = out[0].size, windows.words(x, out[0])
-    words |= {"count": count, "x_plane": plane, "lowest": LOWEST[x.dtype.kind]}
+    words = {"x_plane": plane, "lowest": LOWEST[x.dtype.kind], **windows.words(x, out[0])}
     program = largest(WGSL[x.dtype], len(windows.kernel), places is not None)
     arrays = [x] if places is None else [x, places]
-    to.launch(program, groups_of(count), *arrays, *out, **words)
+    to.launch_each(program, out[0].size, *arrays, *out, **words)
 
 
 @lowering
@@ -229,9 +210,8 @@ def window_sum(to: Programs, x: View, *, kernel, stride, padding) -> None:
         wide = widened(result.dtype)
         out = to.temporary(part.shape(x.shape), wide) if axis else result
         x, plane = planes(to, x)
-        words = {"count": out.size, "x_plane": plane, **part.words(x, out)}
         program = sums(WGSL[x.dtype], WGSL[out.dtype], len(kernel))
-        to.launch(program, groups_of(out.size), x, out, **words)
+        to.launch_each(program, out.size, x, out, x_plane=plane, **part.words(x, out))
         x = out
 
 
@@ -260,6 +240,6 @@ def spread_windows(to: Programs, x: View, out: View, windows: Windows) -> None:
     x, plane = planes(to, x)
     before = [start for start, _ in windows.padding]
     columns = x.shape[2:], out.shape[2:], windows.kernel, before, windows.stride, x.strides[2:]
-    words = {"count": out.size, "x_plane": plane, **axis_words(SPREAD_WORDS, *columns)}
+    words = axis_words(SPREAD_WORDS, *columns)
     program = spread(WGSL[x.dtype], WGSL[out.dtype], len(met))
-    to.launch(program, groups_of(out.size), x, out, **words)
+    to.launch_each(program, out.size, x, out, x_plane=plane, **words)
