@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adjoint.backends.launches import Launch
-from adjoint.backends.webgpu.lowering import LOWERINGS, layout_of, lower
+from adjoint.backends.webgpu.lowering import LOWERINGS, Programs, layout_of, lower
 from adjoint.backends.webgpu.programs import Program
 from tests.support.arrays import normal
 from tests.support.helpers import as_tuple
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.webgpu
 
 CLASSES = np.arange(6, dtype=np.int32)[:, None] % 5
 STATE = np.arange(4, dtype=np.uint32)
+POSITIVE = np.eye(70, dtype=np.float32) + 0.01
 
 # Inputs and attributes. Numbers of elementwise ops are given to the run.
 CALLS: dict[str, tuple[str, Sequence[np.ndarray | None], dict[str, Any]]] = {
@@ -37,6 +38,9 @@ CALLS: dict[str, tuple[str, Sequence[np.ndarray | None], dict[str, Any]]] = {
     "long scan": ("cumulative_prod", [normal(1 << 17)], {"axis": 0, "reverse": False}),
     "random bits": ("random_bits", [STATE], {"shape": (3, 5)}),
     "triangle": ("triangle", [normal(3, 5, 5)], {"k": 1, "upper": False}),
+    "factors": ("cholesky", [POSITIVE], {}),
+    "factors and solutions": ("inv", [POSITIVE], {}),
+    "order": ("topk", [normal(6, 5)], {"k": 3, "axis": 0, "largest": True}),
     "no elements": ("cumulative_sum", [normal(0, 3)], {"axis": 0, "reverse": False}),
 }
 
@@ -127,6 +131,17 @@ def test_lowering_makes_no_buffer_and_runs_nothing(webgpu, call) -> None:
     assert (gpu.pool.takes, gpu.counts["launches"] + gpu.launches) == before
 
 
+def test_scratch_memory_serves_again(webgpu) -> None:
+    x = webgpu.from_numpy(np.eye(512, dtype=np.float32))
+    launches = launches_of(webgpu, "cholesky", [x], {})
+    first = 2  # after x and the result
+    assert len(launches[0].scratch) < 16 < len(launches)
+    assert {slot for one in launches for slot in one.bound if slot >= first} == {
+        first + k for k in range(len(launches[0].scratch))
+    }
+    assert sum(scratch.bytes for scratch in launches[0].scratch) < x.nbytes
+
+
 def test_words_are_found_by_name(webgpu) -> None:
     x = webgpu.from_numpy(normal(6, 5))
     (launch,) = launches_of(webgpu, "cumulative_sum", [x], {"axis": 0, "reverse": True})
@@ -134,9 +149,9 @@ def test_words_are_found_by_name(webgpu) -> None:
 
 
 def test_words_that_a_program_has_not_are_refused(gpu_program, webgpu) -> None:
-    out = webgpu.gpu.empty((1,), np.dtype("u4"))
+    to = Programs([], webgpu.gpu.target)
     with pytest.raises(TypeError, match="numbered: count, length"):
-        webgpu.gpu.launch(gpu_program, 1, out, length=1)
+        to.launch(gpu_program, 1, to.result((1,), np.dtype("u4")), length=1)
 
 
 @pytest.fixture

@@ -162,6 +162,7 @@ def library_objects() -> dict[str, int]:
 
 
 def test_more_workgroups_than_one_dimension_has(gpu) -> None:
+    from adjoint.backends.webgpu.lowering import Programs
     from adjoint.backends.webgpu.programs import Program
 
     groups = 70_001
@@ -172,8 +173,9 @@ def test_more_workgroups_than_one_dimension_has(gpu) -> None:
         "count",
         "if (group < p.count && lane == 0u) { out[group] = group + 1u; }",
     )
-    out = gpu.empty((groups,), np.dtype("u4"))
-    gpu.launch(program, groups, out, count=groups)
+    to = Programs([], gpu.target)
+    to.launch(program, groups, to.result((groups,), np.dtype("u4")), count=groups)
+    (out,) = gpu.run(to.finished(), [])
     np.testing.assert_array_equal(gpu.read(out), np.arange(1, groups + 1))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..._foundation.errors import DeviceError, DTypeError
 from ..._foundation.silence import compute
+from .. import launches
 from ..spaces import Ints
 from .buffers import Memory
 
@@ -23,16 +24,7 @@ WGSL = {
     np.dtype("f2"): "f16",
 }
 SIZES = {dtype: 2 if name == "f16" else 4 for dtype, name in WGSL.items()}  # bytes
-ADVICE = {
-    "int64": "dtype=ad.int32",
-    "int16": "dtype=ad.int32",
-    "int8": "dtype=ad.int32",
-    "uint64": "dtype=ad.uint32",
-    "uint16": "dtype=ad.uint32",
-    "uint8": "dtype=ad.uint32",
-    "float64": "dtype=ad.float32",
-    "float16": "dtype=ad.float32",
-}
+ADVICE = {"i": "ad.int32", "u": "ad.uint32", "f": "ad.float32"}  # by the kind of a dtype
 
 
 class Array:
@@ -115,11 +107,7 @@ def number_word(number: Any, dtype: np.dtype) -> Any:
 
 def contiguous(shape: Ints) -> Ints:
     """The strides of elements that follow each other, the last axis fastest."""
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= n
-    return tuple(reversed(strides))
+    return launches.contiguous(shape, 1)
 
 
 def is_dense(shape: Ints, strides: Ints) -> bool:
@@ -144,8 +132,9 @@ def check_dtype(dtype: np.dtype, device: str, known: dict) -> None:
     """Refuse what a device doesn't have, before anything is lost."""
     if dtype in known:
         return
-    advice = ADVICE.get(dtype.name)
     there = ", ".join(d.name for d in known)
     if dtype.kind == "c":
         raise DeviceError(f"{device} has no {dtype.name}; it has {there}. Stay on the CPU with it")
-    raise DTypeError(f"{device} has no {dtype.name}; it has {there}. Use {advice}")
+    raise DTypeError(
+        f"{device} has no {dtype.name}; it has {there}. Use dtype={ADVICE.get(dtype.kind)}"
+    )

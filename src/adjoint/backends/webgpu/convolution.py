@@ -23,9 +23,9 @@ from ..spaces import Ints
 from .arrays import WGSL
 from .elementwise import described
 from .fills import axis_words, per_axis
-from .lowering import ProgramLowering, lowering
+from .lowering import Programs, lowering
 from .maps import lower_map
-from .programs import ROUNDS, Program, check_rounds
+from .programs import ROUNDS, Program, check_rounds, wgsl
 from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
 
 RUN = 16  # channels that are read before the next element of the kernel
@@ -158,15 +158,13 @@ def windows_by_weights(type: str, rank: int, spots: int, images: int, wide: int)
     {repeated("let put$s_$i = live$s & (image$s + $iu < p.batch);", s=spots, i=images)}
     {repeated("put(put$s_$i, y_at$s_$i, o0 + $vu * 4u, sum$s_$i_$v);", s=spots, i=images, v=count)}
     """
-    return Program(
+    return wgsl(
         f"windows_by_weights {type} {rank} {spots}x{images}x{wide}",
-        {"x": type, "w": type, "bias": type},
-        {"out": type},
+        f"x:{type} w:{type} bias:{type} -> out:{type}",
         WORDS + per_axis(rank, AXIS_WORDS),
-        body,
         declarations=f"const LANES = {LANES}u; const IMAGES = {images}u;" + put(type, wide),
         workgroup=LANES,
-    )
+    )(body)
 
 
 class Product(NamedTuple):
@@ -181,7 +179,7 @@ class Product(NamedTuple):
     axes: list[Axis]
 
 
-def multiply(to: ProgramLowering, product: Product) -> None:
+def multiply(to: Programs, product: Product) -> None:
     x, w, bias, out, groups, w_strides, axes = product
     batch, outs, channels = x.shape[0], out.shape[1] // groups, x.shape[1] // groups
     taps = math.prod([axis.kernel for axis in axes])
@@ -195,13 +193,8 @@ def multiply(to: ProgramLowering, product: Product) -> None:
     spots, wide = TALL // images if count > LANES else 1, width(outs)
     blocks, tiles = -(-outs // wide), -(-count // (LANES * spots))
     words = {"blocks": blocks, "groups": groups, "tiles": tiles, "count": count, "batch": batch}
-    words |= {
-        "channels": channels,
-        "outs": outs,
-        "x_image": x.strides[0],
-        "x_channel": x.strides[1],
-    }
-    words |= {"w_group": w.shape[0] // groups * w.strides[0], "w_out": w_strides[0]}
+    words |= {"channels": channels, "outs": outs, "w_group": w.shape[0] // groups * w.strides[0]}
+    words |= {"x_image": x.strides[0], "x_channel": x.strides[1], "w_out": w_strides[0]}
     words |= {"w_channel": w_strides[1], "y_image": out.strides[0], "y_channel": out.strides[1]}
     words |= {"biased": bias is not None, "bias_step": 0 if bias is None else bias.strides[0]}
     along = (x.strides[2:], w.strides[2:], out.strides[2:])
@@ -212,7 +205,7 @@ def multiply(to: ProgramLowering, product: Product) -> None:
     to.launch(program, blocks * groups * tiles * phases, *arrays, **words)
 
 
-def multiply_in_runs(to: ProgramLowering, product: Product, run: int) -> None:
+def multiply_in_runs(to: Programs, product: Product, run: int) -> None:
     """The same for so many channels that the sums over them are made of several."""
     x, w, _, out, _, w_strides, _ = product
     channels, (rows, columns) = x.shape[1], w.shape[:2]
@@ -232,7 +225,7 @@ def multiply_in_runs(to: ProgramLowering, product: Product, run: int) -> None:
 
 
 @lowering
-def conv(to: ProgramLowering, x: View, w: View, *bias: View, stride, padding, dilation, groups):
+def conv(to: Programs, x: View, w: View, *bias: View, stride, padding, dilation, groups):
     sizes = zip(x.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
     axes = []
     for n, k, s, (before, after), d in sizes:
@@ -245,9 +238,7 @@ def conv(to: ProgramLowering, x: View, w: View, *bias: View, stride, padding, di
 
 
 @lowering
-def conv_input(
-    to: ProgramLowering, g: View, w: View, *, x_shape, stride, padding, dilation, groups
-):
+def conv_input(to: Programs, g: View, w: View, *, x_shape, stride, padding, dilation, groups):
     """Gradient of conv with respect to its input, given the gradient g of its output."""
     out = to.result(x_shape, g.dtype)
     sizes = zip(x_shape[2:], g.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)

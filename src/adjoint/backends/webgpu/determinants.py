@@ -15,14 +15,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from . import host
-from .arrays import Array
-from .elimination import exchange, solve_lower, solve_upper
+from ..launches import View
+from .elimination import exchange, solve
 from .logarithms import LOGARITHMS
-from .programs import ROUNDS, Program
-from .solving import PIVOT, copied, lu
-from .stacks import LARGEST, stacked, turned
-from .table import kernel
+from .lowering import Programs, lowering
+from .maps import copy
+from .programs import ROUNDS, Program, per_element, wgsl
+from .solving import PIVOT, factorize, factorized
+from .stacks import check_size, stacked
 from .teams import ALONE, LARGE, TINY, Team
 
 PRODUCTS = """
@@ -55,12 +55,12 @@ fn number(x: Scaled) -> f32 {
 }
 """
 
-DETERMINANTS = Program(
+DETERMINANTS = wgsl(
     "determinants",
-    {"factors": "f32", "pivots": "i32"},
-    {"sign": "f32", "logarithm": "f32", "determinant": "f32"},
+    "factors:f32 pivots:i32 -> sign:f32 logarithm:f32 determinant:f32",
     "count n infinity:f32",
-    """
+    declarations=f"{LOGARITHMS}{PRODUCTS}var<workgroup> parts: array<Scaled, 64>;",
+)("""
     if (group >= p.count) { return; }
     var own = Scaled(1.0, 0);
     for (var i = lane; i < p.n; i += 64u) {
@@ -83,30 +83,29 @@ DETERMINANTS = Program(
     var direction = select(1.0, -1.0, whole.value < 0.0);
     if (size == 0u) { direction = 0.0; }
     if (size > 0x7f800000u) { direction = whole.value; }
-    sign[group] = direction;
-    """,
-    declarations=f"{LOGARITHMS}{PRODUCTS}var<workgroup> parts: array<Scaled, 64>;",
-)
+    sign[group] = direction;""")
 
 
-def determinants(x: Array) -> tuple[Array, ...]:
-    """Signs, logarithms of absolute values, the determinants themselves, factors, pivots."""
-    factors, pivots = lu(x)
-    out = [x.gpu.empty(x.shape[:-2], x.dtype) for _ in range(3)]
-    count, arrays = out[0].size, [factors, pivots, *out]
-    x.gpu.launch(DETERMINANTS, count, *arrays, count=count, n=x.shape[-1], infinity=math.inf)
-    return *out, factors, pivots
+def launch_determinants(to: Programs, x: View, *arrays: View) -> None:
+    """`arrays`: factors, pivots; signs, logarithms of absolute values, the determinants."""
+    count, n = math.prod(x.shape[:-2]), x.shape[-1]
+    to.launch(DETERMINANTS, count, *arrays, count=count, n=n, infinity=math.inf)
 
 
-@kernel
-def det(x: Array) -> Array:
-    return determinants(x)[2]
+@lowering
+def det(to: Programs, x: View) -> None:
+    out = to.result(x.shape[:-2], x.dtype)
+    sign, logarithm = (to.temporary(out.shape, x.dtype) for _ in range(2))
+    launch_determinants(to, x, *factorized(to, x), sign, logarithm, out)
 
 
-@kernel
-def slogdet(x: Array, *, real: np.dtype) -> tuple[Array, ...]:
-    sign, logarithm, _, factors, pivots = determinants(x)
-    return sign, logarithm, factors, pivots
+@lowering
+def slogdet(to: Programs, x: View, *, real: np.dtype) -> None:
+    sign, logarithm = (to.result(x.shape[:-2], x.dtype) for _ in range(2))
+    factors, pivots = to.result(x.shape, x.dtype), to.result(x.shape[:-1], PIVOT)
+    factorize(to, factors, pivots, x)
+    determinant = to.temporary(sign.shape, x.dtype)
+    launch_determinants(to, x, factors, pivots, sign, logarithm, determinant)
 
 
 # Cofactors.
@@ -115,60 +114,51 @@ def slogdet(x: Array, *, real: np.dtype) -> tuple[Array, ...]:
 @functools.cache
 def complete_program(team: Team) -> Program:
     """x = p @ l @ d @ v @ q: l is left below the diagonal, d on it, v above it."""
-    return Program(
-        "complete_pivoting",
-        {},
-        {"x": "f32", "rows": "i32", "columns": "i32"},
-        "count n first last",
-        f"""
-    {team.head}
+    arrays = "-> x:f32 rows:i32 columns:i32"
+    return team.program("complete_pivoting", arrays, "n first last", DIVISION)("""
     let start = matrix * p.n * p.n;
-    for (var k = p.first; k < p.last; k++) {{
+    for (var k = p.first; k < p.last; k++) {
         let size = p.n - k;
         var most = 0u;
         var place = 0u;
-        for (var e = worker; e < size * size; e += WORKERS) {{
+        for (var e = worker; e < size * size; e += WORKERS) {
             let value = bitcast<u32>(x[start + (k + e / size) * p.n + k + e % size]) & 0x7fffffffu;
-            if (value > most) {{
+            if (value > most) {
                 most = value;
                 place = e;
-            }}
-        }}
+            }
+        }
         place = agreed(worker, most, place);
         let row = k + place / size;
         let column = k + place % size;
-        for (var j = worker; j < p.n; j += WORKERS) {{
+        for (var j = worker; j < p.n; j += WORKERS) {
             exchange(start + k * p.n + j, start + row * p.n + j);
-        }}
+        }
         sync();
-        for (var i = worker; i < p.n; i += WORKERS) {{
+        for (var i = worker; i < p.n; i += WORKERS) {
             exchange(start + i * p.n + k, start + i * p.n + column);
-        }}
+        }
         sync();
-        if (worker == 0u) {{
+        if (worker == 0u) {
             rows[matrix * p.n + k] = i32(row + 1u);
             columns[matrix * p.n + k] = i32(column + 1u);
-        }}
+        }
         let pivot = x[start + k * p.n + k];
-        for (var i = k + 1u + worker; i < p.n; i += WORKERS) {{
+        for (var i = k + 1u + worker; i < p.n; i += WORKERS) {
             divide(start + i * p.n + k, pivot);
-        }}
+        }
         sync();
         let rest = size - 1u;
-        for (var e = worker; e < rest * rest; e += WORKERS) {{
+        for (var e = worker; e < rest * rest; e += WORKERS) {
             let i = k + 1u + e / rest;
             let j = k + 1u + e % rest;
             x[start + i * p.n + j] -= x[start + i * p.n + k] * x[start + k * p.n + j];
-        }}
+        }
         sync();
-        for (var j = k + 1u + worker; j < p.n; j += WORKERS) {{
+        for (var j = k + 1u + worker; j < p.n; j += WORKERS) {
             divide(start + k * p.n + j, pivot);
-        }}
-    }}
-        """,
-        declarations=team.declarations + DIVISION,
-        workgroup=team.workgroup,
-    )
+        }
+    }""")
 
 
 DIVISION = """
@@ -196,30 +186,26 @@ fn without(start: u32, i: u32, j: u32) -> Scaled {{
 }}
 """
 
-DIAGONAL = Program(
+DIAGONAL = per_element(
     "cofactors_of_diagonal",
-    {"x": "f32", "rows": "i32", "columns": "i32"},
-    {"out": "f32"},
-    "size n",
-    """
-    let e = group * 64u + lane;
-    if (e >= p.size) { return; }
-    let row = e / p.n;
-    let i = row % p.n;
-    out[e] = 0.0;
-    if (e % p.n == i) { out[e] = number(without(row - i, i, i)); }
-    """,
+    "x:f32 rows:i32 columns:i32 -> out:f32",
+    "n",
     declarations=WITHOUT,
-)
+    workgroup=64,
+)("""
+    let row = at / p.n;
+    let i = row % p.n;
+    out[at] = 0.0;
+    if (at % p.n == i) { out[at] = number(without(row - i, i, i)); }""")
 
 # A workgroup has a row. In a column of its own it has the product with y of the same place on the
 # other side of the diagonal; on the diagonal, the sum of those with the diagonal of y.
-DIAGONAL_CHANGE = Program(
+DIAGONAL_CHANGE = wgsl(
     "change_of_diagonal",
-    {"x": "f32", "rows": "i32", "columns": "i32", "y": "f32"},
-    {"out": "f32"},
+    "x:f32 rows:i32 columns:i32 y:f32 -> out:f32",
     "count n",
-    """
+    declarations=f"{WITHOUT}var<workgroup> sums: array<f32, 64>;",
+)("""
     if (group >= p.count) { return; }
     let i = group % p.n;
     let start = group - i;
@@ -235,23 +221,19 @@ DIAGONAL_CHANGE = Program(
         workgroupBarrier();
         if (lane < half) { sums[lane] += sums[lane + half]; }
     }
-    if (lane == 0u) { out[group * p.n + i] = sums[0]; }
-    """,
-    declarations=f"{WITHOUT}var<workgroup> sums: array<f32, 64>;",
-)
+    if (lane == 0u) { out[group * p.n + i] = sums[0]; }""")
 
 
-def taken_apart(x: Array) -> tuple[Array, Array, Array]:
+def taken_apart(to: Programs, x: View) -> tuple[View, View, View]:
     """l below the diagonal, d on it, v above it, and the exchanges of rows and of columns."""
-    parts = copied(x)
-    rows, columns = (x.gpu.empty(x.shape[:-1], PIVOT) for _ in range(2))
-    count = rows.size // x.shape[-1]
-    team = ALONE if x.shape[-1] <= TINY else LARGE
-    n = x.shape[-1]
+    n, count = x.shape[-1], math.prod(x.shape[:-2])
+    parts = to.temporary(x.shape, x.dtype)
+    rows, columns = (to.temporary(x.shape[:-1], PIVOT) for _ in range(2))
+    copy(to, parts, x)
+    team = ALONE if n <= TINY else LARGE
     for first, last in ranges(n, team):
         words = {"count": count, "n": n, "first": first, "last": last}
-        program = complete_program(team)
-        x.gpu.launch(program, team.groups(count), parts, rows, columns, **words)
+        to.launch(complete_program(team), team.groups(count), parts, rows, columns, **words)
     return parts, rows, columns
 
 
@@ -267,40 +249,37 @@ def ranges(n: int, team: Team) -> Iterator[tuple[int, int]]:
     yield first, n
 
 
-def put_together(parts: Array, rows: Array, columns: Array, inner: Array) -> None:
+def put_together(to: Programs, parts: View, rows: View, columns: View, inner: View) -> None:
     """The cofactors of what `inner` has those of in its place, in the middle."""
-    n, triangles = parts.shape[-1], stacked(parts)
-    inner = stacked(inner)
-    solve_upper(turned(triangles), inner, unit=True)
-    solve_upper(triangles, turned(inner), unit=True)
-    exchange(inner, rows, 0, n, backwards=True)
-    exchange(turned(inner), columns, 0, n, backwards=True)
+    n, triangles, inner = parts.shape[-1], stacked(to, parts), stacked(to, inner)
+    solve(to, triangles.swapped(), inner, upper=True, unit=True)
+    solve(to, triangles, inner.swapped(), upper=True, unit=True)
+    exchange(to, inner, rows, 0, n, backwards=True)
+    exchange(to, inner.swapped(), columns, 0, n, backwards=True)
 
 
-@kernel
-def cofactors(x: Array) -> Array:
-    out = x.gpu.empty(x.shape, x.dtype)
+@lowering
+def cofactors(to: Programs, x: View) -> None:
+    out = to.result(x.shape, x.dtype)
     if x.size:
-        parts = taken_apart(x)
-        x.gpu.launch(DIAGONAL, -(-x.size // 64), *parts, out, size=x.size, n=x.shape[-1])
-        put_together(*parts, out)
-    return out
+        parts = taken_apart(to, x)
+        to.launch_each(DIAGONAL, x.size, *parts, out, n=x.shape[-1])
+        put_together(to, *parts, out)
 
 
-@kernel
-def cofactors_change(x: Array, y: Array) -> Array:
-    if x.shape[-1] > LARGEST:
-        return host.function("cofactors_change")(x, y)
-    out = x.gpu.empty(x.shape, x.dtype)
+@lowering
+def cofactors_change(to: Programs, x: View, y: View) -> None:
+    check_size(x)
+    out = to.result(x.shape, x.dtype)
     if x.size:
-        n, parts = x.shape[-1], taken_apart(x)
-        inner = copied(y)
-        z, triangles = stacked(inner), stacked(parts[0])
-        exchange(z, parts[1], 0, n)
-        exchange(turned(z), parts[2], 0, n)
-        solve_lower(triangles, z, unit=True)
-        solve_lower(turned(triangles), turned(z), unit=True)
+        n, parts = x.shape[-1], taken_apart(to, x)
+        inner = to.temporary(y.shape, y.dtype)
+        copy(to, inner, y)
+        z, triangles = stacked(to, inner), stacked(to, parts[0])
+        exchange(to, z, parts[1], 0, n)
+        exchange(to, z.swapped(), parts[2], 0, n)
+        solve(to, triangles, z, upper=False, unit=True)
+        solve(to, triangles.swapped(), z.swapped(), upper=False, unit=True)
         count = x.size // n
-        x.gpu.launch(DIAGONAL_CHANGE, count, *parts, inner, out, count=count, n=n)
-        put_together(*parts, out)
-    return out
+        to.launch(DIAGONAL_CHANGE, count, *parts, inner, out, count=count, n=n)
+        put_together(to, *parts, out)

@@ -166,8 +166,6 @@ class Device:
         """A new array; what is in it is left over from others."""
         return self.Array(shape, dtype, self.pool.take(math.prod(shape) * SIZES[dtype]))
 
-    temporary = empty  # for functions that a lowering, or a device, is given
-
     def upload(self, array: np.ndarray) -> Memory:
         """Copy the elements of an array to new memory, one after the other."""
         self.check()
@@ -244,15 +242,9 @@ class Device:
         for x in operands:
             if type(x) is not kind:
                 raise TypeError("arrays of different devices")
-        results = (
-            [
-                kind(shape, dtype, take(size), strides)
-                for shape, dtype, strides, size, _ in first.results
-            ]
-            if outputs is None
-            else list(outputs)
-        )
-        slots = [*operands, *results]
+        if outputs is None:
+            outputs = [kind(n, type, take(size), s) for n, type, s, size, _ in first.results]
+        slots = [*operands, *outputs]
         if first.scratch:
             slots += [kind((), WORD, take(scratch.bytes)) for scratch in first.scratch]
         with self.lock:
@@ -273,30 +265,12 @@ class Device:
                 if missing:
                     words = bytearray(words)
                     for position, word in missing:
-                        (put_float if type(word) is float else put_integer)(
-                            words, 4 * position, word
-                        )
+                        put = put_float if type(word) is float else put_integer
+                        put(words, 4 * position, word)
                 if launch.chunks:
                     buffers: Any = [slots[k]._memory.buffer for k in launch.bound]
                     self.record(launch.kernel, buffers, words, launch.chunks)
-        return results
-
-    def launch(self, program: Program, groups: int, /, *arrays: AnyArray, **words: Any) -> None:
-        """Launch a program on arrays, in order, with words by name: a step of a function that has
-        no launches to keep, as it looks at data on the way."""
-        if not groups:
-            return
-        kind, buffers = self.Array, []
-        for start, x in zip(program.starts, arrays, strict=True):
-            if type(x) is not kind:
-                raise TypeError("arrays of different devices")
-            if start is not None:
-                words[start] = x.offset
-            else:
-                assert not x.offset, f"{program.name} has no word for where an array begins"
-            buffers.append((x._memory or x.memory).buffer)
-        with self.lock:
-            self.record(program, buffers, program.pack(*program.in_order(words)), groups)
+        return list(outputs)
 
     def record(self, program: Program, buffers: list[Buffer], words: bytes, groups: int) -> None:
         """Record a launch, with the lock taken."""

@@ -29,7 +29,7 @@ from ...kernels.ops import OPS, Unsupported, is_finite, is_infinite, is_nan, ker
 from ..launches import Number, View
 from .arrays import Array, check_dtype
 from .launcher import Launcher
-from .lowering import LOWERINGS, ProgramLowering
+from .lowering import LOWERINGS, Programs
 from .maps import lower_map
 
 
@@ -54,7 +54,7 @@ def described(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any)
     return Kernel((convert(out, F16) if half and out.type == F32 else out,))
 
 
-def elements(name: str, to: ProgramLowering, *inputs: View | None, **attrs: Any) -> None:
+def elements(name: str, to: Programs, *inputs: View | None, **attrs: Any) -> None:
     """Lower an elementwise op. A run is given its numbers by their names."""
     dtypes = tuple([None if x is None else x.dtype for x in inputs])
     kernel = described(name, dtypes, tuple(attrs), attrs.get("dtype"))
@@ -167,20 +167,20 @@ def function(name: str, plain: int) -> Callable:
         found = known.get(dtype)
         if found is None:
             found = known[dtype] = launcher(name, (dtype,), (), None)
-        return found.run((x,), None, (), None)[0]
+        return found.map((x,))[0]
 
     def binary(x: Array, y: Array) -> Array:
         key = x.dtype, y.dtype
         found = known.get(key)
         if found is None:
             found = known[key] = launcher(name, key, (), None)
-        return found.run((x, y), None, (), None)[0]
+        return found.map((x, y))[0]
 
     def general(*inputs: Array | None, **attrs: Any) -> Array:
         dtypes = tuple([None if x is None else x.dtype for x in inputs])
         found = launcher(name, dtypes, tuple(attrs), attrs.get("dtype"))
         numbers = [v for k, v in attrs.items() if k != "dtype"]
-        return found.run([x for x in inputs if x is not None], None, numbers, None)[0]
+        return found.map([x for x in inputs if x is not None], numbers)[0]
 
     return (general, unary, binary)[plain] if plain < 3 else general
 

@@ -1,16 +1,17 @@
 """Matrices taken apart in place, and equations solved in place.
 
-All arrays have three axes: matrices, rows, columns. A block of few columns is one workgroup's.
+All matrices have three axes: matrices, rows, columns. A block of few columns is one workgroup's.
 Anything larger is cut into halves, so that most of the work is in the products of large matrices.
 """
 
 import functools
 import math
 
-from .arrays import Array
-from .programs import Program
-from .stacks import ELEMENT, part, place, step_words, steps, turned, upside_down
-from .table import KERNELS
+from ..launches import View
+from .lowering import Programs
+from .matmul import multiply
+from .programs import Program, per_element, wgsl
+from .stacks import ELEMENT, part, place, step_words, steps, upside_down
 from .teams import ALONE, LARGE, SMALL, TINY, Team
 
 BLOCK = 32  # columns of what is taken apart at once
@@ -64,13 +65,10 @@ def panel_program(team: Team, short: bool) -> Program:
         each("p.rows", "j < p.columns", f"{target('i', 'j')} = {source('i', 'j')};")
         for target, source in ((at, stored), (stored, at))
     )
-    return Program(
-        "lu_block",
-        {},
-        {"x": "f32", "pivots": "i32"},
-        f"count rows columns first pivots_step {steps('x')}",
-        f"""
-    {team.head}
+    memory = tile(SHORT if short else 0)
+    return team.program(
+        "lu_block", "-> x:f32 pivots:i32", f"rows columns first pivots_step {steps('x')}", memory
+    )(f"""
     {load if short else ""}
     for (var k = 0u; k < p.columns; k++) {{
         var most = 0u;
@@ -106,90 +104,85 @@ def panel_program(team: Team, short: bool) -> Program:
         }}
         sync();
     }}
-    {store if short else ""}
-        """,
-        declarations=team.declarations + tile(SHORT if short else 0),
-        workgroup=team.workgroup,
-    )
+    {store if short else ""}""")
 
 
 def exchange_program() -> Program:
     """Rows exchanged as pivots say, one pair after the other; each invocation has a column."""
     row, other = (place("x", "matrix", i, "column") for i in ("k", "other"))
-    return Program(
+    return wgsl(
         "exchange",
-        {"pivots": "i32"},
-        {"x": "f32"},
-        f"count columns start stop backwards pivots_step {steps('x')}",
-        f"""
+        "pivots:i32 -> x:f32",
+        f"count columns start stop backwards at_pivots pivots_step {steps('x')}",
+    )(f"""
     let parts = (p.columns + 63u) / 64u;
     let matrix = group / parts;
     let column = group % parts * 64u + lane;
     if (matrix >= p.count || column >= p.columns) {{ return; }}
     for (var turn = p.start; turn < p.stop; turn++) {{
         let k = select(turn, p.start + p.stop - 1u - turn, p.backwards != 0u);
-        let other = u32(pivots[matrix * p.pivots_step + k]) - 1u;
+        let other = u32(pivots[p.at_pivots + matrix * p.pivots_step + k]) - 1u;
         if (other != k) {{
             let value = x[{row}];
             x[{row}] = x[{other}];
             x[{other}] = value;
         }}
-    }}
-        """,
-    )
+    }}""")
 
 
 EXCHANGE = exchange_program()
 
 
-def exchange(x: Array, pivots: Array, start: int, stop: int, *, backwards: bool = False) -> None:
+def exchange(
+    to: Programs, x: View, pivots: View, start: int, stop: int, *, backwards: bool = False
+) -> None:
     """Exchange rows of x by the pivots from start to stop."""
     count, rows, columns = x.shape
     words = {"count": count, "columns": columns, "start": start, "stop": stop}
     words |= {"backwards": backwards, "pivots_step": rows, **step_words(x=x)}
-    x.gpu.launch(EXCHANGE, count * -(-columns // 64), pivots, x, **words)
+    to.launch(EXCHANGE, count * -(-columns // 64), pivots, x, **words)
 
 
-def lu(x: Array, pivots: Array) -> None:
+def lu(to: Programs, x: View, pivots: View) -> None:
     """x = p @ l @ u, with pivots from 1.
 
     l, with ones on its diagonal, is left below the diagonal, u above it and on it.
     """
-    take_apart(x, pivots, 0, x.shape[2])
+    take_apart(to, x, pivots, 0, x.shape[2])
 
 
-def take_apart(x: Array, pivots: Array, start: int, stop: int) -> None:
+def take_apart(to: Programs, x: View, pivots: View, start: int, stop: int) -> None:
     """The same for some columns, of which the rows from the same place on are left."""
     n = x.shape[1]
     if stop - start <= BLOCK:
         block = part(x, start, n, start, stop)
-        words = {"count": len(x), "rows": n - start, "columns": stop - start, "first": start}
+        words = {"count": x.shape[0], "rows": n - start, "columns": stop - start, "first": start}
         words |= {"pivots_step": n, **step_words(x=block)}
         short = TINY < n and n - start <= SHORT
         team = ALONE if n <= TINY else SMALL if short else LARGE
-        x.gpu.launch(panel_program(team, short), team.groups(len(x)), block, pivots, **words)
+        to.launch(panel_program(team, short), team.groups(x.shape[0]), block, pivots, **words)
         return
     middle = start + half(stop - start)
-    take_apart(x, pivots, start, middle)
-    exchange(part(x, 0, n, middle, stop), pivots, start, middle)
+    take_apart(to, x, pivots, start, middle)
+    exchange(to, part(x, 0, n, middle, stop), pivots, start, middle)
     beside = part(x, start, middle, middle, stop)
-    solve_lower(part(x, start, middle, start, middle), beside, unit=True)
-    take_away(part(x, middle, n, middle, stop), part(x, middle, n, start, middle), beside)
-    take_apart(x, pivots, middle, stop)
-    exchange(part(x, 0, n, start, middle), pivots, middle, stop)
+    solve(to, part(x, start, middle, start, middle), beside, upper=False, unit=True)
+    take_away(to, part(x, middle, n, middle, stop), part(x, middle, n, start, middle), beside)
+    take_apart(to, x, pivots, middle, stop)
+    exchange(to, part(x, 0, n, start, middle), pivots, middle, stop)
 
 
-def lu_solve(factors: Array, pivots: Array, y: Array, *, transposed: bool) -> None:
+def lu_solve(to: Programs, factors: View, pivots: View, y: View, *, transposed: bool) -> None:
     """y = inv(x) @ y, or inv(xᵀ) @ y, where `lu` left the factors of x."""
     n = y.shape[1]
     if transposed:
-        solve_lower(turned(factors), y, unit=False)
-        solve_upper(turned(factors), y, unit=True)
-        exchange(y, pivots, 0, n, backwards=True)
+        solve(to, factors.swapped(), y, upper=False, unit=False)
+        solve(to, factors.swapped(), y, upper=True, unit=True)
+        exchange(to, y, pivots, 0, n, backwards=True)
     else:
-        exchange(y, pivots, 0, n)
-        solve_lower(factors, y, unit=True)
-        solve_upper(factors, y, unit=False)
+        exchange(to, y, pivots, 0, n)
+        solve(to, factors, y, upper=False, unit=True)
+        solve(to, factors, y, upper=True, unit=False)
 
 
 # Cholesky.
@@ -202,13 +195,10 @@ def cholesky_program(team: Team) -> Program:
     at = in_tile if local else stored
     lower = "i < p.columns && j <= i"
     load = each("p.columns", lower, f"{at('i', 'j')} = {stored('i', 'j')};") if local else ""
-    return Program(
-        "cholesky_block",
-        {},
-        {"x": "f32", "found": "u32"},
-        f"count columns first nan:f32 {steps('x')}",
-        f"""
-    {team.head}
+    memory = tile(BLOCK if local else 0)
+    return team.program(
+        "cholesky_block", "-> x:f32 found", f"columns first nan:f32 {steps('x')}", memory
+    )(f"""
     {load}
     var order = 0u;
     for (var k = 0u; k < p.columns; k++) {{
@@ -234,14 +224,10 @@ def cholesky_program(team: Team) -> Program:
         sync();
     }}
     {each("p.columns", lower, f"{stored('i', 'j')} = select({at('i', 'j')}, p.nan, order != 0u);")}
-    if (worker == 0u && (p.first == 0u || found[matrix] == 0u)) {{ found[matrix] = order; }}
-        """,
-        declarations=team.declarations + tile(BLOCK if local else 0),
-        workgroup=team.workgroup,
-    )
+    if (worker == 0u && (p.first == 0u || found[matrix] == 0u)) {{ found[matrix] = order; }}""")
 
 
-def cholesky(x: Array, found: Array, start: int = 0) -> None:
+def cholesky(to: Programs, x: View, found: View, start: int = 0) -> None:
     """x = l @ lᵀ, of which l is left on the diagonal and below; what is above stays as it was.
 
     What is found of each matrix is the order of the first minor that isn't positive, or 0; the
@@ -251,15 +237,21 @@ def cholesky(x: Array, found: Array, start: int = 0) -> None:
     n = x.shape[-1]
     if n <= BLOCK:
         team = ALONE if n <= TINY else SMALL
-        words = {"count": len(x), "columns": n, "first": start, "nan": math.nan, **step_words(x=x)}
-        x.gpu.launch(cholesky_program(team), team.groups(len(x)), x, found, **words)
+        words = {
+            "count": x.shape[0],
+            "columns": n,
+            "first": start,
+            "nan": math.nan,
+            **step_words(x=x),
+        }
+        to.launch(cholesky_program(team), team.groups(x.shape[0]), x, found, **words)
         return
     m = half(n)
     first, below, last = part(x, 0, m, 0, m), part(x, m, n, 0, m), part(x, m, n, m, n)
-    cholesky(first, found, start)
-    solve_lower(first, turned(below), unit=False)
-    take_away(last, below, turned(below), lower=True)
-    cholesky(last, found, start + m)
+    cholesky(to, first, found, start)
+    solve(to, first, below.swapped(), upper=False, unit=False)
+    take_away(to, last, below, below.swapped(), lower=True)
+    cholesky(to, last, found, start + m)
 
 
 # Triangles.
@@ -317,61 +309,44 @@ var<workgroup> known: array<f32, {(TINY if tiny else BLOCK) * 64}>;
     )
 
 
-def substitute(x: Array, y: Array, *, unit: bool) -> None:
+def substitute(to: Programs, x: View, y: View, *, unit: bool) -> None:
     """y = inv(x) @ y for lower triangles x of one block."""
     count, n, columns = y.shape
-    same, tiny = x.memory is y.memory, n <= TINY
-    words = {"count": count, "n": n, "columns": columns, "unit": unit, "at_x": x.offset}
+    same, tiny = x.slot == y.slot, n <= TINY
+    words = {"count": count, "n": n, "columns": columns, "unit": unit, "at_x": x}
     arrays = [y] if same else [x, y]
     groups = -(-count * columns // 64) if tiny else count * -(-columns // 64)
     program = substitution_program(same, tiny)
-    y.gpu.launch(program, groups, *arrays, **words, **step_words(x=x, y=y))
+    to.launch(program, groups, *arrays, **words, **step_words(x=x, y=y))
 
 
-def solve_lower(x: Array, y: Array, *, unit: bool) -> None:
-    """y = inv(x) @ y; what is above the diagonal of x isn't read, nor is the diagonal if `unit`."""
+def solve(to: Programs, x: View, y: View, *, upper: bool, unit: bool) -> None:
+    """y = inv(x) @ y for triangles: what is on the other side of the diagonal of x isn't read, nor
+    is the diagonal if `unit`. Small upper triangles are lower ones seen from the end."""
     _, n, columns = y.shape
     if n <= BLOCK:
-        substitute(x, y, unit=unit)
+        if upper:
+            x, y = upside_down(upside_down(x).swapped()).swapped(), upside_down(y)
+        substitute(to, x, y, unit=unit)
         return
     m = half(n)
-    first, last = part(y, 0, m, 0, columns), part(y, m, n, 0, columns)
-    solve_lower(part(x, 0, m, 0, m), first, unit=unit)
-    take_away(last, part(x, m, n, 0, m), first)
-    solve_lower(part(x, m, n, m, n), last, unit=unit)
-
-
-def solve_upper(x: Array, y: Array, *, unit: bool) -> None:
-    """The same for upper triangles; small ones are lower ones seen from the end."""
-    _, n, columns = y.shape
-    if n <= BLOCK:
-        from_end = turned(upside_down(turned(upside_down(x))))
-        substitute(from_end, upside_down(y), unit=unit)
-        return
-    m = half(n)
-    first, last = part(y, 0, m, 0, columns), part(y, m, n, 0, columns)
-    solve_upper(part(x, m, n, m, n), last, unit=unit)
-    take_away(first, part(x, 0, m, m, n), last)
-    solve_upper(part(x, 0, m, 0, m), first, unit=unit)
+    first, last = ((m, n), (0, m)) if upper else ((0, m), (m, n))
+    known, rest = part(y, *first, 0, columns), part(y, *last, 0, columns)
+    solve(to, part(x, *first, *first), known, upper=upper, unit=unit)
+    take_away(to, rest, part(x, *last, *first), known)
+    solve(to, part(x, *last, *last), rest, upper=upper, unit=unit)
 
 
 # Products.
 
-TAKE_AWAY = Program(
-    "take_away",
-    {"product": "f32"},
-    {"x": "f32"},
-    f"size rows columns lower {steps('x')}",
-    f"""
+SUBTRACT = per_element("subtract", "product:f32 -> x:f32", "rows columns lower " + steps("x"))(f"""
     {ELEMENT}
-    if (p.lower == 0u || column <= row) {{ {stored("row", "column")} -= product[e]; }}
-    """,
-    workgroup=256,
-)
+    if (p.lower == 0u || column <= row) {{ {stored("row", "column")} -= product[at]; }}""")
 
 
-def take_away(x: Array, left: Array, right: Array, *, lower: bool = False) -> None:
+def take_away(to: Programs, x: View, left: View, right: View, *, lower: bool = False) -> None:
     """x -= left @ right, or only what isn't above the diagonal."""
-    product, (_, rows, columns) = KERNELS["matmul"](left, right), x.shape
-    words = {"size": x.size, "rows": rows, "columns": columns, "lower": lower, **step_words(x=x)}
-    x.gpu.launch(TAKE_AWAY, -(-x.size // 256), product, x, **words)
+    product, (_, rows, columns) = to.temporary(x.shape, x.dtype), x.shape
+    multiply(to, product, left, right)
+    words = {"rows": rows, "columns": columns, "lower": lower, **step_words(x=x)}
+    to.launch_each(SUBTRACT, x.size, product, x, **words)

@@ -9,27 +9,19 @@ import numpy as np
 
 from ..._foundation.errors import AdjointError
 from ..launches import View
-from . import elimination, host
-from .arrays import Array, Ints, broadcast_shape
-from .launcher import contiguous_copy
-from .lowering import ProgramLowering, on_arrays
-from .programs import Program
-from .solving import copied_unless, no_gradient, over
-from .stacks import LARGEST, place, stacked, step_words, steps, turned
+from . import elimination
+from .arrays import Ints, broadcast_shape
+from .lowering import Programs, lowering
+from .maps import as_contiguous
+from .matmul import multiply
+from .programs import per_element, wgsl
+from .solving import copy_unless, no_gradient, solve_triangles
+from .stacks import check_size, over, place, stacked, step_words, steps
 from .status import WORD, refusal
-from .table import KERNELS, kernel
-from .triangles import with_image
+from .triangles import MIRRORED, MIRRORED_HALF, keep_triangle, mirror
 
-SPOIL = Program(
-    "spoil",
-    {"found": "u32"},
-    {"out": "f32"},
-    "size each nan:f32",
-    """
-    let e = group * 256u + lane;
-    if (e < p.size && found[e / p.each] != 0u) { out[e] = p.nan; }
-    """,
-    workgroup=256,
+SPOIL = per_element("spoil", "found -> out:f32", "each nan:f32")(
+    "if (found[at / p.each] != 0u) { out[at] = p.nan; }"
 )
 
 
@@ -44,33 +36,28 @@ def not_definite(shape: Ints, index: int, word: int) -> AdjointError:
     return refusal("cholesky", shape, index, complaint)
 
 
-@kernel
-def cholesky(x: Array) -> Array:
-    out = KERNELS["triangle"](x, k=0, upper=False)
+@lowering
+def cholesky(to: Programs, x: View) -> None:
+    out = to.result(x.shape, x.dtype)
     if x.size:
-        matrices = stacked(out)
-        found = x.gpu.empty((len(matrices),), WORD)
-        elimination.cholesky(matrices, found)
-        each = out.shape[-1] ** 2
+        keep_triangle(to, out, x, 0, False)
+        matrices, each = stacked(to, out), out.shape[-1] ** 2
+        found = to.temporary((matrices.shape[0],), WORD)
+        elimination.cholesky(to, matrices, found)
         if each > elimination.BLOCK**2:
-            words = {"size": out.size, "each": each, "nan": math.nan}
-            x.gpu.launch(SPOIL, -(-out.size // 256), found, out, **words)
-        x.gpu.status.report(found, not_definite, x.shape)
-    return out
+            to.launch_each(SPOIL, out.size, found, out, each=each, nan=math.nan)
+        to.report(found, not_definite, x.shape)
 
 
-@kernel
-def cholesky_gradient(dout: Array, out: Array) -> Array:
-    upper, solve = turned(out), KERNELS["solve_triangular"]
-    inner = KERNELS["mirrored"](KERNELS["matmul"](upper, dout))
-    half = solve(upper, inner, upper=True, unit=False)
-    whole = solve(upper, turned(half), upper=True, unit=False)
-    return mirrored_half(whole)
-
-
-@on_arrays
-def mirrored_half(to: ProgramLowering, x: View) -> None:
-    with_image(to, "mirrored_half", "0.5 * select(own, image, column > row)", x)
+@lowering
+def cholesky_gradient(to: Programs, dout: View, out: View) -> None:
+    g, upper = to.result(out.shape, out.dtype), out.swapped()
+    product, inner, half, whole = (to.temporary(out.shape, out.dtype) for _ in range(4))
+    multiply(to, product, upper, dout)
+    mirror(to, inner, product, MIRRORED)
+    solve_triangles(to, half, upper, inner, upper=True)
+    solve_triangles(to, whole, upper, half.swapped(), upper=True)
+    mirror(to, g, whole, MIRRORED_HALF)
 
 
 def largest(name: str) -> str:
@@ -84,12 +71,15 @@ def largest(name: str) -> str:
     """
 
 
-GAUGE = Program(
+GAUGE = wgsl(
     "gauge",
-    {"free": "f32", "scale": "f32"},
-    {"found": "u32"},
+    "free:f32 scale:f32 -> found",
     f"count limit:f32 free_rows free_columns scale_rows scale_columns {steps('free', 'scale')}",
-    f"""
+    declarations="""
+var<workgroup> free_size: atomic<u32>;
+var<workgroup> scale_size: atomic<u32>;
+""",
+)(f"""
     if (group >= p.count) {{ return; }}
     if (lane == 0u) {{
         atomicStore(&free_size, 0u);
@@ -103,27 +93,21 @@ GAUGE = Program(
         let size = atomicLoad(&free_size);
         let most = bitcast<u32>(p.limit * bitcast<f32>(atomicLoad(&scale_size)));
         found[group] = select(0u, 1u, size <= 0x7f800000u && size > most);
-    }}
-    """,
-    declarations="""
-var<workgroup> free_size: atomic<u32>;
-var<workgroup> scale_size: atomic<u32>;
-""",
-)
+    }}""")
 
 
-@kernel
-def gauge(x: Array, free: Array, scale: Array, *, asked: str) -> Array:
-    if max(*free.shape[-2:], *scale.shape[-2:]) > LARGEST:
-        return host.function("gauge")(x, free, scale, asked=asked)
+@lowering
+def gauge(to: Programs, x: View, free: View, scale: View, *, asked: str) -> None:
+    check_size(free, scale)
+    out = to.result(x.shape, x.dtype)
     batch = broadcast_shape([free.shape[:-2], scale.shape[:-2]])
-    free, scale = over(free, batch), over(scale, batch)
-    found = x.gpu.empty((len(free),), WORD)
+    free, scale = over(to, free, batch), over(to, scale, batch)
+    count = free.shape[0]
+    found = to.temporary((count,), WORD)
     limit = float(np.sqrt(np.finfo(x.dtype).eps))
-    words = {"count": len(free), "limit": limit, **step_words(free=free, scale=scale)}
+    words = {"count": count, "limit": limit, **step_words(free=free, scale=scale)}
     words |= {"free_rows": free.shape[1], "free_columns": free.shape[2]}
     words |= {"scale_rows": scale.shape[1], "scale_columns": scale.shape[2]}
-    x.gpu.launch(GAUGE, len(free), free, scale, found, **words)
-    first = x.gpu.status.report(found, no_gradient, asked)
-    row = contiguous_copy(x).view((1, 1, x.size), (x.size, x.size, 1))
-    return copied_unless(first, row, x.shape)
+    to.launch(GAUGE, count, free, scale, found, **words)
+    first = to.report(found, no_gradient, asked)
+    copy_unless(to, out, first, as_contiguous(to, x).view((1, 1, x.size), (x.size, x.size, 1)))

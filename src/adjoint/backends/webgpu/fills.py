@@ -7,18 +7,9 @@ from typing import Any
 import numpy as np
 
 from .arrays import WGSL
-from .programs import Program
+from .programs import Program, per_element
 
-WORKGROUP = 256
-VALUES = {
-    "u32": "p.value",
-    "f16": "f16(unpack2x16float(p.value).x)",
-}  # of a word
-
-
-def groups_for(count: int) -> int:
-    """How many workgroups there must be for each element to have an invocation."""
-    return -(-count // WORKGROUP)
+VALUES = {"u32": "p.value", "f16": "f16(unpack2x16float(p.value).x)"}  # of a word
 
 
 def stored_as(dtype: np.dtype) -> str:
@@ -59,20 +50,10 @@ def walk(rank: int, step: str) -> str:
 
 
 def fill(to: Any, out: Any, value: Any = 0) -> None:
-    """Put one number everywhere into new memory: a view of what is lowered, or a device's array."""
-    words = {"size": out.size, "value": word(value, out.dtype)}
-    to.launch(filling(stored_as(out.dtype)), groups_for(out.size), out, **words)
+    """Put one number everywhere into new memory."""
+    to.launch_each(filling(stored_as(out.dtype)), out.size, out, value=word(value, out.dtype))
 
 
 @functools.cache
 def filling(type: str) -> Program:
-    return Program(
-        "fill",
-        {},
-        {"out": type},
-        "size value",
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at < p.size) {{ out[at] = {VALUES[type]}; }}""",
-        workgroup=WORKGROUP,
-    )
+    return per_element("fill", f"-> out:{type}", "value")(f"out[at] = {VALUES[type]};")

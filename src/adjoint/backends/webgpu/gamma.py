@@ -11,9 +11,9 @@ import numpy as np
 
 from ..launches import View
 from .logarithms import LOGARITHMS
-from .lowering import ProgramLowering, lowering
+from .lowering import Programs, lowering
 from .maps import as_contiguous
-from .programs import Program
+from .programs import wgsl
 from .threefry import FUNCTIONS, GROUP, STATE, after, draw_from_any_state
 
 TRIES = 64  # each fails less often than once in twenty
@@ -66,12 +66,13 @@ fn excess(h: f32) -> f32 {{
 }}
 """
 
-RANDOM_LOG_GAMMA = Program(
+RANDOM_LOG_GAMMA = wgsl(
     "random_log_gamma",
-    {"state": "u32", "alpha": "f32"},
-    {"out": "f32", "after": "u32"},
+    "state alpha:f32 -> out:f32 after",
     "size lowest:f32 nan:f32 at_state at_alpha",
-    f"""
+    declarations=DECLARATIONS,
+    workgroup=GROUP,
+)(f"""
     {STATE}
     {after("1u")}
     let i = group * {GROUP}u + lane;
@@ -85,15 +86,11 @@ RANDOM_LOG_GAMMA = Program(
     let small = given < 1.0;
     var value = log_gamma_above_one(own_key, i, select(given, given + 1.0, small));
     if (small) {{ value += log_fraction(own_key, i, 0u) / given; }}
-    out[i] = max(value, p.lowest);
-    """,
-    declarations=DECLARATIONS,
-    workgroup=GROUP,
-)
+    out[i] = max(value, p.lowest);""")
 
 
 @lowering
-def random_log_gamma(to: ProgramLowering, state: View, alpha: View) -> None:
+def random_log_gamma(to: Programs, state: View, alpha: View) -> None:
     """Logarithms of gamma variates, and the state after them; NaN unless 0 < alpha < infinity."""
     out, after = to.result(alpha.shape, alpha.dtype), to.result((4,), state.dtype)
     arrays = [as_contiguous(to, state), as_contiguous(to, alpha), out, after]

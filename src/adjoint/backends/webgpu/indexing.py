@@ -17,11 +17,10 @@ import numpy as np
 from ..launches import View
 from ..spaces import Axes, merged, steps_in
 from .arrays import WGSL, Array, Ints, broadcast_shape, contiguous
-from .fills import WORKGROUP, axis_words, groups_for, per_axis, stored_as, walk
-from .launcher import contiguous_copy
-from .lowering import ProgramLowering, lowering
-from .maps import copy
-from .programs import Program
+from .fills import axis_words, per_axis, stored_as, walk
+from .lowering import Programs, lowering, on_arrays
+from .maps import as_contiguous, copy
+from .programs import Program, per_element
 from .status import STATUS
 from .table import KERNELS, kernel
 
@@ -107,7 +106,7 @@ def selected(shape: Ints, strides: Ints, spec: tuple, indices: Any) -> Selection
 
 
 @lowering
-def index(to: ProgramLowering, x: View, *indices: View, spec: tuple) -> None:
+def index(to: Programs, x: View, *indices: View, spec: tuple) -> None:
     at = selected(x.shape, x.strides, spec, indices)
     out = to.result(at.shape, x.dtype)
     x = x.view(x.shape, x.strides, at.start)
@@ -119,7 +118,7 @@ def index(to: ProgramLowering, x: View, *indices: View, spec: tuple) -> None:
     else:
         given, length, stride = places(to, indices, at.block, at.lengths, at.strides), 0, 1
     steps = at.along(at.steps, None), at.along(None, steps_in(given, at.block))
-    gather(to, out, x, given, *steps, length, stride)
+    gather(to, out, x, given, steps, length, stride)
 
 
 gathered = KERNELS["index"]
@@ -137,30 +136,26 @@ KERNELS["index"] = gathered_or_seen
 
 
 @lowering
-def take_along_axis(to: ProgramLowering, x: View, index: View, *, axis: int) -> None:
+def take_along_axis(to: Programs, x: View, index: View, *, axis: int) -> None:
     if index.size and not x.shape[axis]:
         raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
-    steps = [*x.strides[:axis], 0, *x.strides[axis + 1 :]]
-    out = to.result(index.shape, x.dtype)
-    gather(to, out, x, index, steps, index.strides, x.shape[axis], x.strides[axis])
+    along_axis(to, to.result(index.shape, x.dtype), x, index, axis)
+
+
+def along_axis(to: Programs, out: View, x: View, index: View, axis: int) -> None:
+    steps = (*x.strides[:axis], 0, *x.strides[axis + 1 :]), index.strides
+    gather(to, out, x, index, steps, x.shape[axis], x.strides[axis])
 
 
 def gather(
-    to: ProgramLowering,
-    out: View,
-    x: View,
-    index: View,
-    steps: Sequence[int],
-    which: Sequence[int],
-    length: int,
-    stride: int,
+    to: Programs, out: View, x: View, index: View, steps: Sequence[Any], length: int, stride: int
 ) -> None:
-    """Take what lies at x's `steps`, and as many strides further as index says. `length`: of the
-    axis that the index is for; 0 if all are known to be in range."""
-    axes = merged(out.shape, (steps, which))
-    words = {"size": out.size, "length": length, "stride": stride, **words_of(axes, "n x i")}
+    """Take what lies at x's `steps`, and as many strides further as index says, which has `steps`,
+    too. `length`: of the axis that the index is for; 0 if all are known to be in range."""
+    axes = merged(out.shape, steps)
+    words = {"length": length, "stride": stride, **words_of(axes, "n x i")}
     program = gathering(stored_as(x.dtype), WGSL[index.dtype], len(axes.sizes) or 1)
-    to.launch(program, groups_for(out.size), x, index, out, STATUS, **words)
+    to.launch_each(program, out.size, x, index, out, STATUS, **words)
 
 
 def words_of(axes: Axes, names: str) -> dict[str, int]:
@@ -170,68 +165,53 @@ def words_of(axes: Axes, names: str) -> dict[str, int]:
 
 @functools.cache
 def gathering(type: str, index: str, rank: int) -> Program:
-    return Program(
+    return per_element(
         "gather",
-        {"x": type, "index": index},
-        {"out": type, "status": "atomic<u32>"},
-        "size at_x at_index length stride " + per_axis(rank, "n x i"),
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+        f"x:{type} index:{index} -> out:{type} status:atomic<u32>",
+        "at_x at_index length stride " + per_axis(rank, "n x i"),
+        declarations=position(index),
+    )(f"""
     var source = p.at_x;
     var which = p.at_index;
     {walk(rank, "source += c * p.x{k}; which += c * p.i{k};")}
-    out[at] = x[source + position(index[which], p.length) * p.stride];""",
-        declarations=position(index),
-        workgroup=WORKGROUP,
-    )
+    out[at] = x[source + position(index[which], p.length) * p.stride];""")
 
 
 def places(
-    to: ProgramLowering,
-    indices: Sequence[View],
-    block: Ints,
-    lengths: Sequence[int],
-    strides: Sequence[int],
+    to: Programs, indices: Sequence[View], block: Ints, lengths: list[int], strides: list[int]
 ) -> View:
     """How far from the start each element of a block is: the sum of all indices' strides."""
     out = to.temporary(block, UINT32)
     for k, (given, length, stride) in enumerate(zip(indices, lengths, strides, strict=True)):
         axes = merged(block, [steps_in(given, block)])
         program = placing(WGSL[given.dtype], len(axes.sizes) or 1)
-        words = {"size": out.size, "length": length, "stride": stride, "more": k > 0}
-        words |= words_of(axes, "n i")
-        to.launch(program, groups_for(out.size), given, out, STATUS, **words)
+        words = {"length": length, "stride": stride, "more": k > 0, **words_of(axes, "n i")}
+        to.launch_each(program, out.size, given, out, STATUS, **words)
     return out
 
 
 @functools.cache
 def placing(index: str, rank: int) -> Program:
-    return Program(
+    return per_element(
         "places",
-        {"index": index},
-        {"out": "u32", "status": "atomic<u32>"},
-        "size at_index length stride more " + per_axis(rank, "n i"),
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+        f"index:{index} -> out status:atomic<u32>",
+        "at_index length stride more " + per_axis(rank, "n i"),
+        declarations=position(index),
+    )(f"""
     var which = p.at_index;
     {walk(rank, "which += c * p.i{k};")}
     let step = position(index[which], p.length) * p.stride;
-    if (p.more != 0u) {{ out[at] += step; }} else {{ out[at] = step; }}""",
-        declarations=position(index),
-        workgroup=WORKGROUP,
-    )
+    if (p.more != 0u) {{ out[at] += step; }} else {{ out[at] = step; }}""")
 
 
-def numbered(to: ProgramLowering, indices: Sequence[View], at: Selection) -> tuple[View, int]:
+def numbered(to: Programs, indices: Sequence[View], at: Selection) -> tuple[View, int]:
     """The places of a block, as numbers that count in a step of as many elements."""
     unit = math.gcd(*at.strides)
     return places(to, indices, at.block, at.lengths, [s // unit for s in at.strides]), unit
 
 
 @lowering
-def assign(to: ProgramLowering, x: View, v: View, *indices: View, spec: tuple) -> None:
+def assign(to: Programs, x: View, v: View, *indices: View, spec: tuple) -> None:
     """Of duplicates the last stays."""
     out = to.result(x.shape, x.dtype)
     copy(to, out, x)
@@ -244,93 +224,78 @@ def assign(to: ProgramLowering, x: View, v: View, *indices: View, spec: tuple) -
         ends = zip(at.lengths, at.strides, strict=True)
         count = 1 + sum((n - 1) * stride // unit for n, stride in ends)
         owners = to.temporary((count,), UINT32, zeroed=True)
-        to.launch(OWNERS, groups_for(keys.size), keys, owners, size=keys.size)
+        to.launch_each(OWNERS, keys.size, keys, owners)
         steps = at.along(at.steps, None), steps_in(v, at.shape)
         axes = merged(at.shape, (*steps, at.along(None, contiguous(at.block))))
-        words = {"size": size, "unit": unit, **words_of(axes, "n out v key")}
         program = assigning(stored_as(x.dtype), len(axes.sizes) or 1)
         goal = out.view(out.shape, out.strides, at.start)
-        to.launch(program, groups_for(size), v, keys, owners, goal, **words)
+        words = words_of(axes, "n out v key")
+        to.launch_each(program, size, v, keys, owners, goal, unit=unit, **words)
 
 
-OWNERS = Program(
-    "owners",
-    {"keys": "u32"},
-    {"owners": "atomic<u32>"},
-    "size",
-    f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at < p.size) {{ atomicMax(&owners[keys[at]], at + 1u); }}""",
-    workgroup=WORKGROUP,
+OWNERS = per_element("owners", "keys -> owners:atomic<u32>", "")(
+    "atomicMax(&owners[keys[at]], at + 1u);"
 )
 
 
 @functools.cache
 def assigning(type: str, rank: int) -> Program:
     """What a block's element says is written if that owns its place: is the last that names it."""
-    return Program(
+    return per_element(
         "assign",
-        {"v": type, "keys": "u32", "owners": "u32"},
-        {"out": type},
-        "size at_out at_v unit " + per_axis(rank, "n out v key"),
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+        f"v:{type} keys owners -> out:{type}",
+        "at_out at_v unit " + per_axis(rank, "n out v key"),
+    )(f"""
     var goal = p.at_out;
     var source = p.at_v;
     var which = 0u;
     {walk(rank, "goal += c * p.out{k}; source += c * p.v{k}; which += c * p.key{k};")}
     let key = keys[which];
-    if (owners[key] == which + 1u) {{ out[goal + key * p.unit] = v[source]; }}""",
-        workgroup=WORKGROUP,
-    )
+    if (owners[key] == which + 1u) {{ out[goal + key * p.unit] = v[source]; }}""")
 
 
 @kernel
 def nonzero(x: Array) -> Array:
     if not x.ndim:
         raise ValueError("a 0-d array has no axes to find what isn't zero along")
-    x = contiguous_copy(x)
-    flags = x.gpu.empty((x.size,), INT32)
-    mask = 0x7FFFFFFF if x.dtype.kind == "f" else -1  # without the sign of a float's 0
-    flag = flagging(stored_as(x.dtype))
-    x.gpu.launch(flag, groups_for(x.size), x, flags, size=x.size, mask=mask)
+    flags = flagged(x)
     numbers = KERNELS["cumulative_sum"](flags, axis=0, reverse=False)
     count = int(x.gpu.read(numbers.view((), (), x.size - 1))) if x.size else 0
-    out = x.gpu.empty((x.ndim, count), INT32)
+    return listed(flags, numbers, shape=x.shape, count=count)
+
+
+@on_arrays
+def flagged(to: Programs, x: View) -> None:
+    """Whether elements aren't 0, in one axis."""
+    flags = to.result((x.size,), INT32)
+    mask = 0x7FFFFFFF if x.dtype.kind == "f" else -1  # without the sign of a float's 0
+    program = flagging(stored_as(x.dtype))
+    to.launch_each(program, x.size, as_contiguous(to, x), flags, mask=mask)
+
+
+@on_arrays
+def listed(to: Programs, flags: View, numbers: View, *, shape: Ints, count: int) -> None:
+    """The coordinates of what is flagged, in an array of a shape, by their numbers from 1 on."""
+    out = to.result((len(shape), count), INT32)
     if count:
-        words = {"size": x.size, "count": count, **axis_words("n", x.shape)}
-        x.gpu.launch(listing(x.ndim), groups_for(x.size), flags, numbers, out, **words)
-    return out
+        program, sizes = listing(len(shape)), axis_words("n", shape)
+        to.launch_each(program, flags.size, flags, numbers, out, count=count, **sizes)
 
 
 @functools.cache
 def flagging(type: str) -> Program:
-    bits = "x[at]" if type == "u32" else "bitcast<u32>(f32(x[at]))"
-    return Program(
-        "flag",
-        {"x": type},
-        {"out": "u32"},
-        "size mask",
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at < p.size) {{ out[at] = select(0u, 1u, ({bits} & p.mask) != 0u); }}""",
-        workgroup=WORKGROUP,
+    bits = "x[p.at_x + at]" if type == "u32" else "bitcast<u32>(f32(x[p.at_x + at]))"
+    return per_element("flag", f"x:{type} -> out", "at_x mask")(
+        f"out[at] = select(0u, 1u, ({bits} & p.mask) != 0u);"
     )
 
 
 @functools.cache
 def listing(rank: int) -> Program:
     """The coordinates of what is flagged: the nth of it goes to column n - 1."""
-    return Program(
-        "list",
-        {"flags": "u32", "numbers": "u32"},
-        {"out": "u32"},
-        "size count " + per_axis(rank, "n"),
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size || flags[at] == 0u) {{ return; }}
-    let column = numbers[at] - 1u;
-    {walk(rank, "out[{k}u * p.count + column] = c;")}""",
-        workgroup=WORKGROUP,
-    )
+    return per_element(
+        "list", "flags numbers -> out", "count at_flags at_numbers " + per_axis(rank, "n")
+    )(f"""
+    if (flags[p.at_flags + at] == 0u) {{ return; }}
+    let column = numbers[p.at_numbers + at] - 1u;
+    {walk(rank, "out[{k}u * p.count + column] = c;")}""")

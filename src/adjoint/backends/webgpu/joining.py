@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 from ..launches import View
 from .arrays import Ints
-from .fills import VALUES, WORKGROUP, axis_words, groups_for, per_axis, stored_as, walk, word
-from .lowering import ProgramLowering, lowering
+from .fills import VALUES, axis_words, per_axis, stored_as, walk, word
+from .lowering import Programs, lowering
 from .maps import copy
-from .programs import Program
+from .programs import Program, per_element
 
 
 @lowering
-def concat(to: ProgramLowering, *xs: View, axis: int) -> None:
+def concat(to: Programs, *xs: View, axis: int) -> None:
     shape = list(xs[0].shape)
     shape[axis] = sum(x.shape[axis] for x in xs)
     out = to.result(tuple(shape), xs[0].dtype)
@@ -38,18 +38,18 @@ class AxisSpan(NamedTuple):
 
 
 @lowering
-def pad(to: ProgramLowering, x: View, *, pad_width: Sequence[tuple[int, int]], value: Any) -> None:
+def pad(to: Programs, x: View, *, pad_width: Sequence[tuple[int, int]], value: Any) -> None:
     sides = zip(x.shape, x.strides, pad_width, strict=True)
     spans = [AxisSpan(before + n + after, before, 1, n, s) for n, s, (before, after) in sides]
     put(to, to.result(tuple([span.length for span in spans]), x.dtype), x, spans, value)
 
 
 @lowering
-def place(to: ProgramLowering, x: View, *, index: tuple, shape: Ints) -> None:
+def place(to: Programs, x: View, *, index: tuple, shape: Ints) -> None:
     place_into(to, to.result(shape, x.dtype), x, index)
 
 
-def place_into(to: ProgramLowering, out: View, x: View, index: tuple) -> None:
+def place_into(to: Programs, out: View, x: View, index: tuple) -> None:
     """Put x at an index of a larger array that is 0 elsewhere."""
     own = iter(zip(x.shape, x.strides, strict=True))
     start, spans = 0, []
@@ -71,13 +71,12 @@ def place_into(to: ProgramLowering, out: View, x: View, index: tuple) -> None:
     put(to, out, x.view(x.shape, x.strides, start), spans, 0)
 
 
-def put(to: ProgramLowering, out: View, x: View, spans: list[AxisSpan], value: Any) -> None:
+def put(to: Programs, out: View, x: View, spans: list[AxisSpan], value: Any) -> None:
     """x along the axes of a larger array with one value elsewhere."""
     spans = joined(spans)
-    words = {"size": out.size, "value": word(value, x.dtype)}
-    words |= axis_words("n start step count stride", *zip(*spans, strict=True))
+    words = axis_words("n start step count stride", *zip(*spans, strict=True))
     program = placing(stored_as(x.dtype), len(spans))
-    to.launch(program, groups_for(out.size), x, out, **words)
+    to.launch_each(program, out.size, x, out, value=word(value, x.dtype), **words)
 
 
 def joined(spans: list[AxisSpan]) -> list[AxisSpan]:
@@ -102,19 +101,14 @@ def placing(type: str, rank: int) -> Program:
         let steps = (c - p.start{k}) / p.step{k};
         inside = inside && steps < p.count{k} && c - p.start{k} == steps * p.step{k};
         source += steps * p.stride{k};"""
-    return Program(
+    return per_element(
         "place",
-        {"x": type},
-        {"out": type},
-        "size at_x value " + per_axis(rank, "n start step count stride"),
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+        f"x:{type} -> out:{type}",
+        "at_x value " + per_axis(rank, "n start step count stride"),
+    )(f"""
     var inside = true;
     var source = p.at_x;
     {walk(rank, step)}
     var value = {VALUES[type]};
     if (inside) {{ value = x[source]; }}
-    out[at] = value;""",
-        workgroup=WORKGROUP,
-    )
+    out[at] = value;""")

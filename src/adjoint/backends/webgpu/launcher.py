@@ -10,9 +10,12 @@ from ...kernels.language import F16, F32, Kernel, Type, Value, convert, scalar, 
 from ..launches import Cache, Launch
 from ..spaces import Ints, steps_in
 from .arrays import Array, broadcast_shape, in_memory
-from .lowering import ProgramLowering, Shared, layout_of
+from .lowering import Programs, Shared, layout_of
 from .maps import copier, lower_map
 from .rows import lower_rows, source_at
+
+Arrays = Sequence[Array]
+Launches = tuple[Launch, ...]
 
 
 class Launcher:
@@ -25,35 +28,20 @@ class Launcher:
         self.kernel = kernel
         self.used = sorted(kernel.sources)
         self.launches = Cache()
-        self.variants: dict[tuple[int, ...], tuple[Launcher, int]] = {}
+        self.variants: dict[Ints, tuple[Launcher, int]] = {}
 
     def map(
         self,
-        arrays: Sequence[Array],
+        arrays: Arrays,
         numbers: Sequence[Any] = (),
-        outputs: Sequence[Array] | None = None,
+        outputs: Arrays | None = None,
+        axis: Ints | None = None,
     ) -> list[Array]:
         """The outputs of a kernel without reductions, for the elements of arrays that broadcast."""
-        return self.run(arrays, None, numbers, outputs)
-
-    def reduce(
-        self, arrays: Sequence[Array], axis: Ints, numbers: Sequence[Any] = ()
-    ) -> list[Array]:
-        """The outputs of a kernel whose rows run along `axis`, which stays as ones in those that
-        have one element for each row; so it does in arrays that have."""
-        return self.run(arrays, axis, numbers, None)
-
-    def run(
-        self,
-        arrays: Sequence[Array],
-        axis: Ints | None,
-        numbers: Sequence[Any],
-        outputs: Sequence[Array] | None,
-    ) -> list[Array]:
         known = tuple([k for k in self.used if arrays[k].number is not None])
         if known:
             if outputs is None:
-                return self.run_with_numbers(known, arrays, axis, numbers)
+                return self.map_with_numbers(known, arrays, numbers, axis)
             arrays = [in_memory(x) for x in arrays]
         key: list[Any] = [axis]
         for x in arrays:
@@ -67,16 +55,19 @@ class Launcher:
             launches = self.launches.keep(identity, self.lower(arrays, axis, outputs))
         return arrays[0].gpu.run(launches, arrays, numbers, outputs)
 
-    def lower(
-        self, arrays: Sequence[Array], axis: Ints | None, outputs: Sequence[Array] | None
-    ) -> tuple[Launch, ...]:
+    def reduce(self, arrays: Arrays, axis: Ints, numbers: Sequence[Any] = ()) -> list[Array]:
+        """The outputs of a kernel whose rows run along `axis`, which stays as ones in those that
+        have one element for each row; so it does in arrays that have."""
+        return self.map(arrays, numbers, None, axis)
+
+    def lower(self, arrays: Arrays, axis: Ints | None, outputs: Arrays | None) -> Launches:
         layouts = [layout_of(x) for x in arrays]
         for n, out in enumerate(outputs or ()):
             for k in self.used:
                 x = arrays[k]
                 if x.memory is out.memory:
                     layouts[k] = Shared(x.shape, x.strides, x.dtype, result=n)
-        to = ProgramLowering(layouts, arrays[0].gpu.target)
+        to = Programs(layouts, arrays[0].gpu.target)
         goals = [to.result(out.shape, out.dtype, out.strides) for out in outputs or ()] or None
         views: Any = to.operands
         if self.kernel.reduces:
@@ -85,19 +76,19 @@ class Launcher:
             lower_map(to, self.kernel, views, goals)
         return to.finished()
 
-    def run_with_numbers(
-        self, known: tuple[int, ...], arrays: Sequence[Array], axis: Ints | None, numbers: Any
+    def map_with_numbers(
+        self, known: Ints, arrays: Arrays, numbers: Sequence[Any], axis: Ints | None
     ) -> list[Array]:
         """Run the kernel with numbers in the place of arrays that have one number only."""
         rest = [x for k, x in enumerate(arrays) if k not in known]
         if axis is not None or not rest or not is_covered([arrays[k] for k in known], rest):
-            return self.run([in_memory(x) for x in arrays], axis, numbers, None)
+            return self.map([in_memory(x) for x in arrays], numbers, None, axis)
         launcher, start = self.variants.get(known) or self.variant(known, len(arrays))
         given = [*numbers[:start], *[0] * (start - len(numbers))]
         given += [arrays[k].number for k in known]
-        return launcher.run(rest, axis, given, None)
+        return launcher.map(rest, given, None, axis)
 
-    def variant(self, known: tuple[int, ...], count: int) -> "tuple[Launcher, int]":
+    def variant(self, known: Ints, count: int) -> "tuple[Launcher, int]":
         """The launcher for numbers in the place of some of `count` arrays, and which they are."""
         sources, start = self.kernel.sources, max(self.kernel.scalars, default=-1) + 1
         changes = {sources[k]: number(start + n, sources[k].type) for n, k in enumerate(known)}

@@ -1,7 +1,7 @@
 """Ops as launches of programs: what lowering functions are given, and the table of them.
 
     @lowering
-    def double(to: ProgramLowering, x: View) -> None:
+    def double(to: Programs, x: View) -> None:
         x = as_contiguous(to, x)
         out = to.result(x.shape, x.dtype)
         to.launch(DOUBLE, -(-x.size // 64), x, out, count=x.size)
@@ -11,6 +11,7 @@ arrays follows from it: it keeps launches for arrays of the same layouts, and ru
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 from ...kernels.ops import Unsupported
 from ..launches import Cache, Launch, Layout, Lowering, Number, Status, Target, View
 from ..spaces import Ints
+from . import host
 from .arrays import SIZES, WGSL, Array, in_memory
 from .fills import fill
 from .programs import Program
@@ -37,8 +39,9 @@ class Shared(Layout):
     result: int = 0
 
 
-class ProgramLowering(Lowering):
-    """`within`: slots of operands that are in the memory of a result, and the slots of those."""
+class Programs(Lowering):
+    """Launches of programs. `within`: slots of operands that are in the memory of a result, and the
+    slots of those."""
 
     def __init__(self, layouts: Sequence[Layout | None], target: Target) -> None:
         super().__init__(layouts, target)
@@ -107,6 +110,12 @@ class ProgramLowering(Lowering):
             )
         )
 
+    def launch_each(
+        self, program: Program, size: int, /, *arrays: View | int, **words: Any
+    ) -> None:
+        """Append a launch of a program `per_element`, for `size` of them."""
+        self.launch(program, -(-size // program.workgroup), *arrays, size=size, **words)
+
     def report(self, found: View, describe: Callable[..., Exception], *args: Any) -> View:
         """Raise `describe(*args, index, word)` when data is next read, if a word isn't 0.
 
@@ -121,7 +130,28 @@ class ProgramLowering(Lowering):
     def finished(self) -> tuple[Launch, ...]:
         if not self.launches:  # there are no elements; results are made all the same
             self.launches = [Launch(NOTHING, b"", (), (), 0)]
+        self.reuse_scratch()
         return super().finished()
+
+    def reuse_scratch(self) -> None:
+        """Let launches have scratch memory of the same size that those before are done with."""
+        start, scratch = self.given + len(self.results), self.scratch
+        last = {slot: k for k, one in enumerate(self.launches) for slot in one.bound}
+        self.scratch, idle, slots = [], defaultdict(list), {}
+        for k, one in enumerate(self.launches):
+            used = [slot for slot in one.bound if slot >= start]
+            for slot in used:
+                if slot not in slots:
+                    size = scratch[slot - start]
+                    if not idle[size]:
+                        idle[size].append(start + len(self.scratch))
+                        self.scratch.append(size)
+                    slots[slot] = idle[size].pop()
+            for slot in {*used}:
+                if last[slot] == k:
+                    idle[scratch[slot - start]].append(slots[slot])
+            bound = tuple([slots.get(slot, slot) for slot in one.bound])
+            self.launches[k] = one._replace(bound=bound)
 
 
 LOWERINGS: dict[str, Callable[..., None]] = {}
@@ -152,7 +182,7 @@ def lowered(
     attrs: Mapping[str, Any],
     target: Target,
 ) -> tuple[Launch, ...]:
-    to = ProgramLowering(layouts, target)
+    to = Programs(layouts, target)
     function(to, *to.operands, **attrs)
     return to.finished()
 
@@ -162,7 +192,8 @@ def layout_of(x: Array) -> Layout:
 
 
 def on_arrays(function: Callable[..., None]) -> Callable[..., Any]:
-    """The function on arrays that runs what a lowering function makes for their layouts."""
+    """The function on arrays that runs what a lowering function makes for their layouts; what that
+    can't make is the host's."""
     cache = Cache()
 
     def call(*inputs: Array | None, **attrs: Any) -> Any:
@@ -189,7 +220,10 @@ def on_arrays(function: Callable[..., None]) -> Callable[..., Any]:
             launches = cache[identity]
         if launches is None:
             given = [x if x is None else layout_of(x) for x in inputs]
-            launches = cache.keep(identity, lowered(function, given, attrs, gpu.target))
+            try:
+                launches = cache.keep(identity, lowered(function, given, attrs, gpu.target))
+            except Unsupported:
+                return host.function(function.__name__.rstrip("_"))(*inputs, **attrs)
         results = gpu.run(launches, operands)
         return results[0] if len(results) == 1 else tuple(results)
 

@@ -13,7 +13,7 @@ from ...kernels.wgsl import Loops, render
 from ..launches import Number, View
 from ..spaces import Axes, Ints, axis_order, merged, steps_in
 from .arrays import broadcast_shape, contiguous, number_word
-from .lowering import ProgramLowering
+from .lowering import Programs
 from .programs import Program
 
 WIDTH = 64  # invocations of a workgroup
@@ -24,7 +24,7 @@ MOST_GROUPS = 4096  # each invocation takes several elements beyond that
 class KernelCall(NamedTuple):
     """A kernel on views; `numbers`: those that are known."""
 
-    to: ProgramLowering
+    to: Programs
     kernel: Kernel
     views: Sequence[View]
     outputs: Sequence[View]
@@ -55,7 +55,7 @@ class KernelCall(NamedTuple):
 
 
 def lower_map(
-    to: ProgramLowering,
+    to: Programs,
     kernel: Kernel,
     views: Sequence[View],
     outputs: Sequence[View] | None = None,
@@ -116,13 +116,13 @@ def copier(dtype: np.dtype) -> Kernel:
     return Kernel((element(0, TYPES[dtype]),))
 
 
-def copy(to: ProgramLowering, target: View, x: View) -> None:
+def copy(to: Programs, target: View, x: View) -> None:
     """Copy x, which may broadcast, to the places of another view, in memory of its own."""
     wide = x.view(target.shape, steps_in(x, target.shape))
     lower_map(to, copier(x.dtype), [wide], [target])
 
 
-def as_contiguous(to: ProgramLowering, x: View) -> View:
+def as_contiguous(to: Programs, x: View) -> View:
     """x with its elements one after the other: a copy, if they aren't."""
     if to.is_contiguous(x):
         return x.view(x.shape, contiguous(x.shape))

@@ -11,7 +11,7 @@ from ..launches import View
 from ..spaces import Ints, steps_in
 from .arrays import WGSL
 from .elementwise import described
-from .lowering import ProgramLowering, lowering
+from .lowering import Programs, lowering
 from .maps import as_contiguous, lower_map
 from .programs import Program
 from .tiles import LANES, SUMMED, blocks, is_wide, tiles, total, vectors
@@ -64,12 +64,12 @@ def are_multiples_of_4(*numbers: int) -> bool:
 
 
 @lowering
-def matmul(to: ProgramLowering, x: View, y: View) -> None:
+def matmul(to: Programs, x: View, y: View) -> None:
     multiply(to, to.result(product_shape(x.shape, y.shape), x.dtype), x, y)
 
 
 @lowering
-def linear(to: ProgramLowering, x: View, weight: View, bias: View | None) -> None:
+def linear(to: Programs, x: View, weight: View, bias: View | None) -> None:
     turned = weight.swapped()
     out = to.result(product_shape(x.shape, turned.shape), x.dtype)
     multiply(to, out, x, turned)
@@ -83,7 +83,7 @@ def product_shape(x: Ints, y: Ints) -> Ints:
     return (*np.broadcast_shapes(x[:-2], y[:-2]), *x[-2:-1], *(y[-1:] if len(y) > 1 else ()))
 
 
-def without_broadcasting(to: ProgramLowering, x: View, batch: Ints) -> View:
+def without_broadcasting(to: Programs, x: View, batch: Ints) -> View:
     """A copy with all batch axes, which are then like one; what has none is left as it is."""
     if x.ndim == 2:
         return x
@@ -91,7 +91,7 @@ def without_broadcasting(to: ProgramLowering, x: View, batch: Ints) -> View:
     return as_contiguous(to, x.view(shape, steps_in(x, shape)))
 
 
-def multiply(to: ProgramLowering, out: View, x: View, y: View) -> None:
+def multiply(to: Programs, out: View, x: View, y: View) -> None:
     """Launch the product of x and y, into memory without gaps."""
     if x.ndim == 1:
         x = x.view((1, *x.shape), (0, *x.strides))
@@ -139,7 +139,7 @@ def batch_axes(
     return batch, axes
 
 
-def launch_segments(to: ProgramLowering, out: View, x: Operand, y: Operand, lengths: Ints) -> None:
+def launch_segments(to: Programs, out: View, x: Operand, y: Operand, lengths: Ints) -> None:
     """A launch for each segment of the inner axis, of operands whose batch axes have these lengths,
     and one that adds up parts."""
     kind, batches = KINDS[out.dtype], math.prod(lengths)
@@ -161,7 +161,7 @@ def launch_segments(to: ProgramLowering, out: View, x: Operand, y: Operand, leng
     for low in range(0, chunk, segment):
         to.launch(program, groups, x.view, y.view, goal, low=low, first=low == 0, **words)
     if parts > 1:
-        to.launch(total(kind), tiled(out.size, LANES), goal, out, count=out.size, number=parts)
+        to.launch_each(total(kind), out.size, goal, out, number=parts)
 
 
 def stride_words(name: str, x: Operand) -> dict[str, int]:

@@ -3,20 +3,19 @@
 A program says what it reads, what it writes, which words it is given with each launch, and what one
 invocation does. All the rest of the text is written here.
 
-    Program("double", {"x": "f32"}, {"out": "f32"}, "count", '''
+    DOUBLE = wgsl("double", "x:f32 -> out:f32", "count")('''
         let i = group * 64u + lane;
-        if (i < p.count) { out[i] = 2.0 * x[i]; }
-    ''')
+        if (i < p.count) { out[i] = 2.0 * x[i]; }''')
 
 In the body `lane` is the number of the invocation in its workgroup, `group` that of the workgroup
 (groups beyond the limit of one dimension go on in the second, so there may be more than were asked
-for), and `p` has the words: u32, unless they say otherwise as `name:i32` or `name:f32`. A word
-`at_x` is where the array `x` begins in its buffer, and is filled in at each launch. An array
-without such a word has to begin at the start.
+for), and `p` has the words. They, and the elements of arrays, are u32, unless it says otherwise as
+`name:i32` or `name:f32`. A word `at_x` is where the array `x` begins in its buffer, and is filled
+in at each launch. An array without such a word has to begin at the start.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..._foundation.errors import DeviceError
@@ -24,6 +23,7 @@ from ..._foundation.errors import DeviceError
 # Rounds of all loops of an invocation together: some software drivers end them after 65535, without
 # a word. What may take more is done by several launches.
 ROUNDS = 1 << 15
+WORKGROUP = 256  # invocations, where each has one element
 FORMATS = {"u32": "i", "i32": "i", "f32": "f"}  # the bits of u32 are those of i32
 
 
@@ -43,19 +43,6 @@ class Program:
     bytes of words, `unpack` words of bytes, `put(buffer, place, bytes)` puts them into a buffer.
     """
 
-    __slots__ = (
-        "access",
-        "arrays",
-        "name",
-        "pack",
-        "put",
-        "size",
-        "starts",
-        "text",
-        "unpack",
-        "words",
-    )
-
     def __init__(
         self,
         name: str,
@@ -67,15 +54,14 @@ class Program:
         declarations: str = "",
         workgroup: int = 64,
     ) -> None:
-        self.name = name
+        self.name, self.workgroup = name, workgroup
         self.access = "r" * len(inputs) + "w" * len(outputs)
         self.arrays = (*inputs, *outputs)
-        members = [word.partition(":")[::2] for word in words.split()]
+        members = typed(words)
         self.words = tuple([word for word, _ in members])
         starts = [f"at_{array}" for array in self.arrays]
         self.starts = tuple([start if start in self.words else None for start in starts])
-        types = [type or "u32" for _, type in members]
-        packing = struct.Struct("<" + "".join(FORMATS[type] for type in types))
+        packing = struct.Struct("<" + "".join(FORMATS[type] for _, type in members))
         self.pack, self.unpack, self.size = packing.pack, packing.unpack, packing.size
         self.put = struct.Struct(f"{self.size}s").pack_into
         types16 = [type for type in (*inputs.values(), *outputs.values()) if "f16" in type]
@@ -83,7 +69,7 @@ class Program:
         for k, (array, type) in enumerate((*inputs.items(), *outputs.items())):
             how = "read" if k < len(inputs) else "read_write"
             lines.append(f"@group(0) @binding({k}) var<storage, {how}> {array}: array<{type}>;")
-        fields = ", ".join(f"{n}: {t}" for n, t in zip(self.words, types, strict=True))
+        fields = ", ".join(f"{word}: {type}" for word, type in members)
         lines += [
             f"struct Words {{ {fields or 'unused: u32'} }}",
             "@group(1) @binding(0) var<uniform> p: Words;",
@@ -113,3 +99,31 @@ class Program:
 
     def __repr__(self) -> str:
         return f"<program {self.name}>"
+
+
+def wgsl(
+    name: str, arrays: str, words: str, *, declarations: str = "", workgroup: int = 64
+) -> Callable[[str], Program]:
+    """Declare a program: what this returns is given the body. `arrays`: "inputs -> outputs"."""
+    inputs, outputs = (dict(typed(side)) for side in arrays.split("->"))
+    return lambda body: Program(
+        name, inputs, outputs, words, body, declarations=declarations, workgroup=workgroup
+    )
+
+
+def per_element(
+    name: str, arrays: str, words: str, *, declarations: str = "", workgroup: int = WORKGROUP
+) -> Callable[[str], Program]:
+    """Declare a program whose body is run for each number `at` below the word `size`."""
+    words = f"size {words}"
+    declared = wgsl(name, arrays, words, declarations=declarations, workgroup=workgroup)
+    return lambda body: declared(f"""
+    let at = group * {workgroup}u + lane;
+    if (at >= p.size) {{ return; }}
+    {body}""")
+
+
+def typed(names: str) -> list[tuple[str, str]]:
+    """Names and their types."""
+    parted = [one.partition(":") for one in names.split()]
+    return [(name, type or "u32") for name, _, type in parted]

@@ -13,7 +13,7 @@ from ...kernels.rows import ROWS
 from ..launches import View
 from ..spaces import positive
 from .arrays import Array, contiguous
-from .lowering import ProgramLowering, lowering
+from .lowering import Programs, lowering
 from .rows import lower_rows, without
 from .table import KERNELS
 
@@ -34,7 +34,7 @@ def reduction(how: str, type: Type, truth: bool = False) -> Kernel:
 def enter(name: str, kernel: Callable[[np.dtype], Kernel], of_nothing: bool) -> None:
     """Enter a reduction; `of_nothing`: whether it has a result where there are no elements."""
 
-    def call(to: ProgramLowering, x: View, *, axis: Any, keepdims: bool) -> None:
+    def call(to: Programs, x: View, *, axis: Any, keepdims: bool) -> None:
         axes, described = positive(axis, x.ndim), kernel(x.dtype)
         if not of_nothing and not math.prod([x.shape[k] for k in axes]):
             raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
@@ -71,7 +71,7 @@ enter("logsumexp", lambda dtype: rows("logsumexp", dtype), True)
 def enter_rows(name: str, described: str) -> None:
     """Enter an op along rows that nothing else belongs to."""
 
-    def call(to: ProgramLowering, *views: View, axis: Any) -> None:
+    def call(to: Programs, *views: View, axis: Any) -> None:
         kernel = rows(described, *(x.dtype for x in views))
         lower_rows(to, kernel, views, positive(axis, views[0].ndim))
 
@@ -87,14 +87,14 @@ enter_rows("deviation", "scaled_deviation")
 
 
 @lowering
-def standardize(to: ProgramLowering, x: View, *, axis, eps, center):
+def standardize(to: Programs, x: View, *, axis, eps, center):
     kernel = rows("standardize", x.dtype, center=center)
     lower_rows(to, kernel, [x], positive(axis, x.ndim), numbers={0: eps})
 
 
 @lowering
 def scaled_standardize(
-    to: ProgramLowering, x: View, weight: View, bias: View | None, *, axis, eps, center
+    to: Programs, x: View, weight: View, bias: View | None, *, axis, eps, center
 ):
     kernel = rows("scaled_standardize", x.dtype, center=center, biased=bias is not None)
     views = [x, weight] if bias is None else [x, weight, bias]
@@ -102,14 +102,14 @@ def scaled_standardize(
 
 
 @lowering
-def standardize_gradient(to: ProgramLowering, *views: View, axis, eps, center):
+def standardize_gradient(to: Programs, *views: View, axis, eps, center):
     """Of dout, dmean, dvar, out, var."""
     kernel = rows("standardize_gradient", views[0].dtype, center=center)
     lower_rows(to, kernel, views, positive(axis, views[0].ndim), numbers={0: eps})
 
 
 @lowering
-def cross_entropy(to: ProgramLowering, x: View, target: View, *, axis):
+def cross_entropy(to: Programs, x: View, target: View, *, axis):
     axes = positive(axis, x.ndim)
     losses = to.result(without(x.shape, axes), x.dtype)
     kernel = rows("cross_entropy", x.dtype, target.dtype)
@@ -126,9 +126,7 @@ def not_a_class(classes: int, target: int, found: int) -> IndexingError:
 
 
 @lowering
-def cross_entropy_gradient(
-    to: ProgramLowering, g: View, x: View, target: View, *, axis: int
-) -> None:
+def cross_entropy_gradient(to: Programs, g: View, x: View, target: View, *, axis: int) -> None:
     """Gradient of cross_entropy with respect to x, in one launch."""
     kernel = rows("cross_entropy_gradient", x.dtype, target.dtype)
     lower_rows(to, kernel, [g, x, target], positive(axis, x.ndim))

@@ -28,9 +28,9 @@ from ...kernels.wgsl import Loops
 from ..launches import View
 from ..spaces import Ints, merged, steps_in
 from .arrays import broadcast_shape, contiguous
-from .lowering import ProgramLowering
+from .lowering import Programs
 from .maps import NONE, WIDTH, KernelCall, as_contiguous, axis_words, laid_out, lower_map
-from .programs import ROUNDS, Program
+from .programs import ROUNDS, per_element
 
 WIDE = 256  # invocations of a workgroup that takes a long row
 SHORT = 32  # elements of a row, below which one invocation takes it
@@ -42,7 +42,7 @@ INT32 = np.dtype("i4")
 
 
 def lower_rows(
-    to: ProgramLowering,
+    to: Programs,
     kernel: Kernel,
     views: Sequence[View],
     axis: Ints,
@@ -201,7 +201,7 @@ def permuted(x: View, order: Ints) -> View:
     return x.view(tuple([x.shape[k] for k in order]), tuple([x.strides[k] for k in order]))
 
 
-def flattened(to: ProgramLowering, x: View, shape: Ints, order: Ints, rank: int) -> View:
+def flattened(to: Programs, x: View, shape: Ints, order: Ints, rank: int) -> View:
     """A view, which broadcasts to a shape, as rows along the last axes of an order."""
     solid = as_contiguous(to, permuted(x.view(shape, steps_in(x, shape)), order))
     width = math.prod(solid.shape[-rank:])
@@ -224,20 +224,13 @@ def cut(x: View, start: int, pieces: int, size: int) -> View:
     return x.view((rows, pieces, size), (width, size, 1), start)
 
 
-COUNTED = Program(
-    "count",
-    {},
-    {"out": "i32"},
-    "size first:i32 step:i32",
-    """
-    let i = group * 64u + lane;
-    if (i < p.size) { out[i] = p.first + i32(i) * p.step; }
-    """,
+COUNTED = per_element("count", "-> out:i32", "first:i32 step:i32")(
+    "out[at] = p.first + i32(at) * p.step;"
 )
 
 
-def counted(to: ProgramLowering, shape: Ints, first: int, step: int) -> View:
+def counted(to: Programs, shape: Ints, first: int, step: int) -> View:
     """Numbers from the first on, a step apart."""
     out = to.temporary(shape, INT32)
-    to.launch(COUNTED, -(-out.size // 64), out, size=out.size, first=first, step=step)
+    to.launch_each(COUNTED, out.size, out, first=first, step=step)
     return out

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..launches import View
 from .arrays import WGSL
-from .lowering import ProgramLowering, lowering
+from .lowering import Programs, lowering
 from .maps import as_contiguous
 from .programs import Program
 
@@ -131,30 +131,26 @@ INTEGER_RECURRENCE = Scan(
 
 
 @lowering
-def cumulative_sum(to: ProgramLowering, x: View, *, axis: int, reverse: bool) -> None:
+def cumulative_sum(to: Programs, x: View, *, axis: int, reverse: bool) -> None:
     lower_scan(to, "sum", [x], axis, reverse)
 
 
 @lowering
-def cumulative_prod(to: ProgramLowering, x: View, *, axis: int, reverse: bool) -> None:
+def cumulative_prod(to: Programs, x: View, *, axis: int, reverse: bool) -> None:
     lower_scan(to, "prod", [x], axis, reverse)
 
 
 @lowering
-def recurrence(to: ProgramLowering, a: View, b: View, *, axis: int, reverse: bool) -> None:
+def recurrence(to: Programs, a: View, b: View, *, axis: int, reverse: bool) -> None:
     lower_scan(to, "recurrence", [a, b], axis, reverse)
 
 
 @lowering
-def scaled_recurrence(
-    to: ProgramLowering, a: View, b: View, n: View, *, axis: int, reverse: bool
-) -> None:
+def scaled_recurrence(to: Programs, a: View, b: View, n: View, *, axis: int, reverse: bool) -> None:
     lower_scan(to, "scaled recurrence", [a, b, n], axis, reverse)
 
 
-def lower_scan(
-    to: ProgramLowering, name: str, views: Sequence[View], axis: int, reverse: bool
-) -> None:
+def lower_scan(to: Programs, name: str, views: Sequence[View], axis: int, reverse: bool) -> None:
     """The views have one shape and dtype."""
     shape, dtype = views[0].shape, views[0].dtype
     scan = scan_of(name, dtype)

@@ -12,12 +12,12 @@ import numpy as np
 from ..launches import View
 from ..spaces import Axes, merged
 from .arrays import WGSL, Ints
-from .fills import WORKGROUP, fill, groups_for, per_axis, walk
+from .fills import fill, per_axis, walk
 from .indexing import UINT32, numbered, places, position, selected, words_of
 from .joining import place_into
-from .lowering import ProgramLowering, lowering
+from .lowering import Programs, lowering
 from .maps import as_contiguous, laid_out
-from .programs import Program
+from .programs import WORKGROUP, Program, per_element, wgsl
 from .rows import permuted, rows_last
 from .sorting import in_order
 from .status import STATUS
@@ -27,7 +27,7 @@ SHORT = 64  # indices along an axis, all of which each element of the result may
 
 
 @lowering
-def scatter(to: ProgramLowering, x: View, *indices: View, spec: tuple, shape: Ints) -> None:
+def scatter(to: Programs, x: View, *indices: View, spec: tuple, shape: Ints) -> None:
     out = to.result(shape, x.dtype)
     if not indices:
         place_into(to, out, x, spec)
@@ -46,9 +46,7 @@ def scatter(to: ProgramLowering, x: View, *indices: View, spec: tuple, shape: In
 
 
 @lowering
-def scatter_along_axis(
-    to: ProgramLowering, x: View, index: View, *, axis: int, shape: Ints
-) -> None:
+def scatter_along_axis(to: Programs, x: View, index: View, *, axis: int, shape: Ints) -> None:
     length, count = shape[axis], index.shape[axis]
     if x.size and not length:
         raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
@@ -79,13 +77,7 @@ class Targets(NamedTuple):
 
 
 def add_runs(
-    to: ProgramLowering,
-    out: View,
-    x: View,
-    keys: View,
-    order: View,
-    length: int,
-    targets: Targets,
+    to: Programs, out: View, x: View, keys: View, order: View, length: int, targets: Targets
 ) -> None:
     """Add the elements of x, or rows of them, that have one key, which are in the order given.
 
@@ -103,7 +95,7 @@ def add_runs(
         words |= {"ordered": ordered, "unit": targets.unit, **words_of(targets.axes, "n out")}
         program = adding(x.dtype, out.dtype, len(targets.axes.sizes) or 1)
         arrays = [x, keys, order, out, sums, sum_keys]
-        to.launch(program, groups_for(chunks * inner), *arrays, **words)
+        to.launch(program, -(-chunks * inner // WORKGROUP), *arrays, **words)
         x, keys, order, size = sums, sum_keys, sum_keys, left
         row, length, ordered = left, 0, False
 
@@ -121,12 +113,17 @@ def plus(dtype: np.dtype) -> str:
 def adding(x: np.dtype, out: np.dtype, rank: int) -> Program:
     """The first and the last run of a chunk may go on in others: their sums are handed on."""
     type, stored = WGSL[summed_in(out)], WGSL[out]
-    return Program(
+    return wgsl(
         "add runs",
-        {"x": WGSL[x], "keys": "u32", "order": "u32"},
-        {"out": stored, "sums": type, "sum_keys": "u32"},
+        f"x:{WGSL[x]} keys order -> out:{stored} sums:{type} sum_keys",
         "size inner row length chunks ordered at_x at_out unit " + per_axis(rank, "n out"),
-        f"""
+        declarations=f"""
+fn hand_on(place: u32, at: u32, key: u32, sum: {type}) {{
+    sums[place * p.inner + at] = sum;
+    if (at == 0u) {{ sum_keys[place] = key; }}
+}}""",
+        workgroup=WORKGROUP,
+    )(f"""
     let number = group * {WORKGROUP}u + lane;
     let chunk = number / p.inner;
     let at = number % p.inner;
@@ -156,36 +153,26 @@ def adding(x: np.dtype, out: np.dtype, rank: int) -> Program:
         hand_on(2u * chunk, at, key, sum);
         sum = {type}(0);
     }}
-    hand_on(2u * chunk + 1u, at, key, sum);""",
-        declarations=f"""
-fn hand_on(place: u32, at: u32, key: u32, sum: {type}) {{
-    sums[place * p.inner + at] = sum;
-    if (at == 0u) {{ sum_keys[place] = key; }}
-}}""",
-        workgroup=WORKGROUP,
-    )
+    hand_on(2u * chunk + 1u, at, key, sum);""")
 
 
-def look_up(to: ProgramLowering, out: View, x: View, index: View, axis: int) -> None:
+def look_up(to: Programs, out: View, x: View, index: View, axis: int) -> None:
     """Each element of the result looks at all indices along the axis, in order."""
     x, index = as_contiguous(to, x), as_contiguous(to, index)
-    words = {"size": out.size, "inner": out.strides[axis]}
-    words |= {"count": index.shape[axis], "length": out.shape[axis]}
+    words = dict(inner=out.strides[axis], count=index.shape[axis], length=out.shape[axis])
     program = looking_up(x.dtype, WGSL[index.dtype])
-    to.launch(program, groups_for(out.size), x, index, out, STATUS, **words)
+    to.launch_each(program, out.size, x, index, out, STATUS, **words)
 
 
 @functools.cache
 def looking_up(dtype: np.dtype, index: str) -> Program:
     type, stored = WGSL[summed_in(dtype)], WGSL[dtype]
-    return Program(
+    return per_element(
         "scatter along",
-        {"x": stored, "index": index},
-        {"out": stored, "status": "atomic<u32>"},
-        "size inner count length at_x at_index",
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+        f"x:{stored} index:{index} -> out:{stored} status:atomic<u32>",
+        "inner count length at_x at_index",
+        declarations=position(index),
+    )(f"""
     let wanted = at / p.inner % p.length;
     var source = at / p.inner / p.length * p.count * p.inner + at % p.inner;
     var sum = {type}(0);
@@ -195,7 +182,4 @@ def looking_up(dtype: np.dtype, index: str) -> Program:
         }}
         source += p.inner;
     }}
-    out[at] = {stored}(sum);""",
-        declarations=position(index),
-        workgroup=WORKGROUP,
-    )
+    out[at] = {stored}(sum);""")

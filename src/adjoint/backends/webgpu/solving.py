@@ -9,81 +9,50 @@ import numpy as np
 
 from ..._foundation.errors import AdjointError, GradientError
 from ..cpu.solving import SINGULAR
-from ..spaces import steps_in
-from . import elimination, host
-from .arrays import Array, Ints
-from .launcher import contiguous_copy, copy_into
-from .programs import Program
-from .stacks import ELEMENT, LARGEST, place, stacked, step_words, steps, turned
+from ..launches import View
+from . import elimination
+from .arrays import Ints
+from .lowering import Programs, lowering
+from .maps import as_contiguous, copy
+from .programs import per_element, wgsl
+from .stacks import ELEMENT, check_size, over, place, stacked, step_words, steps
 from .status import WORD, refusal
-from .table import kernel
 
 PIVOT = np.dtype("i4")
 
 
-def copied(x: Array) -> Array:
-    """A copy by rows, which may be written to."""
-    out = x.gpu.empty(x.shape, x.dtype)
-    copy_into(out, x)
-    return out
-
-
-def over(x: Array, batch: Ints) -> Array:
-    """Matrices that broadcast to batch axes, with three axes."""
-    if x.shape[:-2] != batch:
-        shape = (*batch, *x.shape[-2:])
-        x = x.view(shape, steps_in(x, shape))
-    return stacked(x)
-
-
 # What is found of matrices, and what becomes of those of which something is found.
 
-DIAGONAL = Program(
-    "zeros_on_diagonal",
-    {"x": "f32"},
-    {"found": "u32"},
-    f"count n {steps('x')}",
-    f"""
-    let matrix = group * 64u + lane;
-    if (matrix >= p.count) {{ return; }}
+DIAGONAL = per_element("zeros_on_diagonal", "x:f32 -> found", "n " + steps("x"), workgroup=64)(f"""
     var first = 0u;
     for (var i = p.n; i > 0u; i--) {{
-        if (x[{place("x", "matrix", "i - 1u", "i - 1u")}] == 0.0) {{ first = i; }}
+        if (x[{place("x", "at", "i - 1u", "i - 1u")}] == 0.0) {{ first = i; }}
     }}
-    found[matrix] = first;
-    """,
-)
+    found[at] = first;""")
 
-UNLESS = Program(
+UNLESS = per_element(
     "copy_unless",
-    {"x": "f32", "found": "u32"},
-    {"out": "f32"},
-    f"size rows columns found_step nan:f32 {steps('x')}",
-    f"""
+    "x:f32 found -> out:f32",
+    f"rows columns found_step nan:f32 {steps('x')}",
+)(f"""
     {ELEMENT}
     let value = x[{place("x", "matrix", "row", "column")}];
-    out[e] = select(value, p.nan, found[matrix * p.found_step] != 0u);
-    """,
-    workgroup=256,
-)
+    out[at] = select(value, p.nan, found[matrix * p.found_step] != 0u);""")
 
 
-def zeros_on_diagonal(x: Array) -> Array:
+def zeros_on_diagonal(to: Programs, x: View) -> View:
     """For matrices in three axes, where the first zero on the diagonal is, from 1; or 0."""
-    found = x.gpu.empty((len(x),), WORD)
-    words = {"count": len(x), "n": x.shape[1], **step_words(x=x)}
-    x.gpu.launch(DIAGONAL, -(-len(x) // 64), x, found, **words)
+    count, n, _ = x.shape
+    found = to.temporary((count,), WORD)
+    to.launch_each(DIAGONAL, count, x, found, n=n, **step_words(x=x))
     return found
 
 
-def copied_unless(found: Array, x: Array, shape: Ints) -> Array:
-    """A copy, in another shape, of matrices in three axes; NaNs where something is found. One word
+def copy_unless(to: Programs, out: View, found: View, x: View) -> None:
+    """Copy matrices in three axes to memory without gaps: NaNs where something is found. One word
     may be for all."""
-    out = x.gpu.empty(shape, x.dtype)
-    words = {"size": x.size, "rows": x.shape[1], "columns": x.shape[2], "nan": math.nan}
-    words |= {"found_step": found.size > 1, **step_words(x=x)}
-    x.gpu.launch(UNLESS, -(-x.size // 256), x, found, out, **words)
-    return out
+    words = {"rows": x.shape[1], "columns": x.shape[2], "found_step": found.size > 1}
+    to.launch_each(UNLESS, x.size, x, found, out, nan=math.nan, **words, **step_words(x=x))
 
 
 def singular(asked: str, shape: Ints, index: int, word: int) -> AdjointError:
@@ -107,95 +76,117 @@ def no_gradient(asked: str, index: int, word: int) -> AdjointError:
 # LU.
 
 
-@kernel
-def lu(x: Array) -> tuple[Array, Array]:
-    factors, pivots = copied(x), x.gpu.empty(x.shape[:-1], PIVOT)
+@lowering
+def lu(to: Programs, x: View) -> None:
+    factorize(to, to.result(x.shape, x.dtype), to.result(x.shape[:-1], PIVOT), x)
+
+
+def factorize(to: Programs, factors: View, pivots: View, x: View) -> None:
+    copy(to, factors, x)
     if x.size:
-        elimination.lu(stacked(factors), pivots)
+        elimination.lu(to, stacked(to, factors), pivots)
+
+
+def factorized(to: Programs, x: View) -> tuple[View, View]:
+    """Factors and pivots that nobody sees."""
+    factors, pivots = to.temporary(x.shape, x.dtype), to.temporary(x.shape[:-1], PIVOT)
+    factorize(to, factors, pivots, x)
     return factors, pivots
 
 
-@kernel
-def lu_solve(x, factors, pivots, y, *, transposed: bool, asked: str) -> Array:
+@lowering
+def lu_solve(
+    to: Programs, x: View, factors: View, pivots: View, y: View, *, transposed: bool, asked: str
+) -> None:
+    solve_factored(to, to.result(y.shape, y.dtype), factors, pivots, y, transposed, asked)
+
+
+def solve_factored(
+    to: Programs, out: View, factors: View, pivots: View, y: View, transposed: bool, asked: str
+) -> None:
     if not y.size:
-        return y.gpu.empty(y.shape, y.dtype)
-    matrices = over(factors, y.shape[:-2])
-    found = zeros_on_diagonal(matrices)
-    y.gpu.status.report(found, singular, asked, (*y.shape[:-2], *x.shape[-2:]))
-    out = copied_unless(found, stacked(y), y.shape)
-    all_pivots = over(pivots.view((*pivots.shape, 1), (*pivots.strides, 1)), y.shape[:-2])
-    elimination.lu_solve(matrices, contiguous_copy(all_pivots), stacked(out), transposed=transposed)
-    return out
+        return
+    batch = y.shape[:-2]
+    matrices = over(to, factors, batch)
+    found = zeros_on_diagonal(to, matrices)
+    to.report(found, singular, asked, (*batch, *factors.shape[-2:]))
+    copy_unless(to, out, found, stacked(to, y))
+    all_pivots = over(to, pivots.view((*pivots.shape, 1), (*pivots.strides, 1)), batch)
+    solved = stacked(to, out)
+    elimination.lu_solve(to, matrices, as_contiguous(to, all_pivots), solved, transposed=transposed)
 
 
-IDENTITY = Program(
-    "identity",
-    {},
-    {"out": "f32"},
-    "size n",
-    """
-    let e = group * 256u + lane;
-    if (e < p.size) { out[e] = select(0.0, 1.0, e / p.n % p.n == e % p.n); }
-    """,
-    workgroup=256,
+IDENTITY = per_element("identity", "-> out:f32", "n")(
+    "out[at] = select(0.0, 1.0, at / p.n % p.n == at % p.n);"
 )
 
 
-def identity(x: Array) -> Array:
+def identity(to: Programs, x: View) -> View:
     """Identity matrices of the shape of x."""
-    out = x.gpu.empty(x.shape, x.dtype)
-    x.gpu.launch(IDENTITY, -(-x.size // 256), out, size=x.size, n=x.shape[-1])
+    out = to.temporary(x.shape, x.dtype)
+    to.launch_each(IDENTITY, x.size, out, n=x.shape[-1])
     return out
 
 
-@kernel
-def inv(x: Array) -> Array:
-    return lu_solve(x, *lu(x), identity(x), transposed=False, asked="inv")
+@lowering
+def inv(to: Programs, x: View) -> None:
+    out = to.result(x.shape, x.dtype)
+    solve_factored(to, out, *factorized(to, x), identity(to, x), False, "inv")
 
 
 # Triangles.
 
 
-def checked_triangles(x: Array, y: Array) -> tuple[Array, Array]:
-    """Triangles in three axes, and a copy of y, with NaNs for those that are singular: there is a 0
-    on the diagonal."""
-    matrices = over(x, y.shape[:-2])
-    found = zeros_on_diagonal(matrices)
-    y.gpu.status.report(found, singular_triangle, (*y.shape[:-2], *x.shape[-2:]))
-    return matrices, copied_unless(found, stacked(y), y.shape)
+def checked_triangles(to: Programs, out: View, x: View, y: View) -> View:
+    """Triangles in three axes. A copy of y goes to `out`, with NaNs for those that are singular:
+    there is a 0 on the diagonal."""
+    matrices = over(to, x, y.shape[:-2])
+    found = zeros_on_diagonal(to, matrices)
+    to.report(found, singular_triangle, (*y.shape[:-2], *x.shape[-2:]))
+    copy_unless(to, out, found, stacked(to, y))
+    return matrices
 
 
-@kernel
-def solve_triangular(x: Array, y: Array, *, upper: bool, unit: bool) -> Array:
+@lowering
+def solve_triangular(to: Programs, x: View, y: View, *, upper: bool, unit: bool) -> None:
+    solve_triangles(to, to.result(y.shape, y.dtype), x, y, upper, unit)
+
+
+def solve_triangles(
+    to: Programs, out: View, x: View, y: View, upper: bool, unit: bool = False
+) -> None:
     if not y.size:
-        return y.gpu.empty(y.shape, y.dtype)
+        return
     if unit:
-        matrices, out = over(x, y.shape[:-2]), copied(y)
+        matrices = over(to, x, y.shape[:-2])
+        copy(to, out, y)
     else:
-        matrices, out = checked_triangles(x, y)
-    solve = elimination.solve_upper if upper else elimination.solve_lower
-    solve(matrices, stacked(out), unit=unit)
-    return out
+        matrices = checked_triangles(to, out, x, y)
+    elimination.solve(to, matrices, stacked(to, out), upper=upper, unit=unit)
 
 
-@kernel
-def cholesky_solve(x: Array, y: Array) -> Array:
-    if not y.size:
-        return y.gpu.empty(y.shape, y.dtype)
-    matrices, out = checked_triangles(x, y)
-    elimination.solve_lower(matrices, stacked(out), unit=False)
-    elimination.solve_upper(turned(matrices), stacked(out), unit=False)
-    return out
+@lowering
+def cholesky_solve(to: Programs, x: View, y: View) -> None:
+    out = to.result(y.shape, y.dtype)
+    if y.size:
+        matrices, solved = checked_triangles(to, out, x, y), stacked(to, out)
+        elimination.solve(to, matrices, solved, upper=False, unit=False)
+        elimination.solve(to, matrices.swapped(), solved, upper=True, unit=False)
 
 
 # How far from singular.
 
-GROWTH = Program(
+GROWTH = wgsl(
     "growth",
-    {"x": "f32", "inverse": "f32"},
-    {"found": "u32"},
+    "x:f32 inverse:f32 -> found",
     f"count n most:f32 {steps('x', 'inverse')}",
-    f"""
+    declarations="""
+// As bits, whose order is that of positive numbers; NaNs are larger than all.
+var<workgroup> elements: atomic<u32>;
+var<workgroup> norm: atomic<u32>;
+var<workgroup> inverse_norm: atomic<u32>;
+""",
+)(f"""
     if (group >= p.count) {{ return; }}
     if (lane == 0u) {{
         atomicStore(&elements, 0u);
@@ -222,30 +213,22 @@ GROWTH = Program(
         let grown = bitcast<f32>(atomicLoad(&norm)) * bitcast<f32>(atomicLoad(&inverse_norm));
         let near = bitcast<u32>(grown) >= bitcast<u32>(p.most);
         found[group] = select(0u, 1u, near && atomicLoad(&elements) < 0x7f800000u);
-    }}
-    """,
-    declarations="""
-// As bits, whose order is that of positive numbers; NaNs are larger than all.
-var<workgroup> elements: atomic<u32>;
-var<workgroup> norm: atomic<u32>;
-var<workgroup> inverse_norm: atomic<u32>;
-""",
-)
+    }}""")
 
 
-@kernel
-def far_from_singular(x: Array, *, power: float, asked: str) -> Array:
+@lowering
+def far_from_singular(to: Programs, x: View, *, power: float, asked: str) -> None:
+    out = to.result(x.shape, x.dtype)
     if not x.size:
-        return x
-    if x.shape[-1] > LARGEST:
-        return host.function("far_from_singular")(x, power=power, asked=asked)
-    matrices, inverse = stacked(x), stacked(identity(x))
-    factors, pivots = lu(x)
-    elimination.lu_solve(stacked(factors), pivots, inverse, transposed=False)
-    found = x.gpu.empty((len(matrices),), WORD)
-    most = float(np.finfo(x.dtype).eps) ** -power
-    words = {"count": len(matrices), "n": x.shape[-1], "most": most}
+        return
+    check_size(x)
+    matrices, inverse = stacked(to, x), stacked(to, identity(to, x))
+    factors, pivots = factorized(to, x)
+    elimination.lu_solve(to, stacked(to, factors), pivots, inverse, transposed=False)
+    count, n, _ = matrices.shape
+    found = to.temporary((count,), WORD)
+    words = {"count": count, "n": n, "most": float(np.finfo(x.dtype).eps) ** -power}
     words |= step_words(x=matrices, inverse=inverse)
-    x.gpu.launch(GROWTH, len(matrices), matrices, inverse, found, **words)
-    x.gpu.status.report(found, no_gradient, asked)
-    return copied_unless(found, matrices, x.shape)
+    to.launch(GROWTH, count, matrices, inverse, found, **words)
+    to.report(found, no_gradient, asked)
+    copy_unless(to, out, found, matrices)

@@ -6,14 +6,15 @@ Where few of a row are wanted, each tile hands on its first ones only.
 """
 
 import functools
-from typing import Any
 
+from ..launches import View
 from ..spaces import merged
 from .arrays import Array, contiguous
-from .fills import WORKGROUP, groups_for, per_axis, stored_as, walk
-from .indexing import INT32, UINT32, words_of
-from .launcher import contiguous_copy
-from .programs import Program
+from .fills import per_axis, stored_as, walk
+from .indexing import INT32, UINT32, along_axis, words_of
+from .lowering import Programs, lowering, on_arrays
+from .maps import as_contiguous, copy
+from .programs import WORKGROUP, Program, per_element, wgsl
 from .table import KERNELS, kernel
 
 EACH = 4  # elements that an invocation has in its workgroup's memory
@@ -41,99 +42,110 @@ def bits(element: str, type: str) -> str:
     return f"bitcast<u32>(f32({element}))" if type == "f16" else element
 
 
-@kernel
-def topk(x: Array, *, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
+def bisection(element: str, key: str, after: str) -> str:
+    """Text that moves `low`, up to `high`, to where a key belongs: `after` equals, or before them.
+    `element`: the one at `between`."""
+    return f"""while (low < high) {{
+        let between = (low + high) / 2u;
+        let found = {element};
+        let beyond = found < {key} || ({after} && found == {key});
+        low = select(low, between + 1u, beyond);
+        high = select(between, high, beyond);
+    }}"""
+
+
+@lowering
+def topk(to: Programs, x: View, *, k: int, axis: int, largest: bool) -> None:
     """Equals stay in the order of their indices. NaN counts as the largest."""
-    order = first_of(ranks(x, axis, largest), k)
     rest = (*x.shape[:axis], *x.shape[axis + 1 :])
-    step, strides = order.strides[0], list(contiguous(rest))
-    strides = [s * step for s in strides]
+    shape, strides = (*rest[:axis], k, *rest[axis:]), [k * s for s in contiguous(rest)]
     strides.insert(axis, 1)
-    indices = order.view((*rest[:axis], k, *rest[axis:]), tuple(strides))
-    return KERNELS["take_along_axis"](x, indices, axis=axis), indices
+    values, indices = to.result(shape, x.dtype), to.result(shape, INT32, tuple(strides))
+    if indices.size:
+        rows = indices.view((indices.size // k, k), (k, 1))
+        first_of(to, rows, ranks(to, x, axis, largest))
+        along_axis(to, values, x, indices, axis)
 
 
-def ranks(x: Array, axis: int, largest: bool) -> Array:
+def ranks(to: Programs, x: View, axis: int, largest: bool) -> View:
     """The ranks of elements along an axis, as rows; if `largest`, they count down."""
     length = x.shape[axis]
     shape = (*x.shape[:axis], *x.shape[axis + 1 :], length)
     steps = (*x.strides[:axis], *x.strides[axis + 1 :], x.strides[axis])
     axes = merged(shape, [steps])
-    out = x.gpu.empty((x.size // max(length, 1), length), UINT32)
-    words = {"size": x.size, "flip": -1 if largest else 0, **words_of(axes, "n x")}
+    out = to.temporary((x.size // max(length, 1), length), UINT32)
     program = ranker(stored_as(x.dtype), x.dtype.kind, len(axes.sizes) or 1)
-    x.gpu.launch(program, groups_for(x.size), x, out, **words)
+    to.launch_each(program, x.size, x, out, flip=-1 if largest else 0, **words_of(axes, "n x"))
     return out
 
 
 @functools.cache
 def ranker(type: str, kind: str, rank: int) -> Program:
-    return Program(
-        "rank",
-        {"x": type},
-        {"out": "u32"},
-        "size at_x flip " + per_axis(rank, "n x"),
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+    return per_element(
+        "rank", f"x:{type} -> out", "at_x flip " + per_axis(rank, "n x"), declarations=ranking(kind)
+    )(f"""
     var source = p.at_x;
     {walk(rank, "source += c * p.x{k};")}
-    out[at] = rank({bits("x[source]", type)}) ^ p.flip;""",
-        declarations=ranking(kind),
-        workgroup=WORKGROUP,
-    )
+    out[at] = rank({bits("x[source]", type)}) ^ p.flip;""")
 
 
-def first_of(keys: Array, count: int) -> Array:
+def first_of(to: Programs, out: View, keys: View) -> None:
     """For each row of keys, the positions of the least ones, in order."""
-    rows, length = keys.shape
-    if not rows * count:
-        return keys.gpu.empty((rows, count), INT32)
-    if count > FEW and length > TILE:
-        order = in_order(keys.gpu, keys)[1]
-        return contiguous_copy(order.view((rows, count), order.strides))
-    order = None
+    count, order = out.shape[1], None
+    if count > FEW and keys.shape[1] > TILE:
+        _, order = in_order(to, keys)
+        copy(to, out, order.view(out.shape, order.strides))
+        return
     while keys.shape[1] > TILE:
-        keys, order = sorted_tiles(keys.gpu, keys, order, count)
-    return sorted_tiles(keys.gpu, keys, order, count)[1]
+        keys, order = sorted_tiles(to, keys, order, count)
+    sorted_tiles(to, keys, order, count, out)
 
 
-def in_order(to: Any, keys: Any) -> tuple[Any, Any]:
-    """Rows of keys in order, and the positions that these had: views of what is lowered, or arrays
-    of a device."""
+def in_order(to: Programs, keys: View) -> tuple[View, View]:
+    """Rows of keys in order, and the positions that these had."""
     length, run = keys.shape[1], TILE
     keys, order = sorted_tiles(to, keys, None, TILE)
     while run < length:
         targets = to.temporary(keys.shape, UINT32), to.temporary(keys.shape, INT32)
-        words = {"size": keys.size, "length": length, "run": run}
-        to.launch(MERGE, groups_for(keys.size), keys, order, *targets, **words)
+        to.launch_each(MERGE, keys.size, keys, order, *targets, length=length, run=run)
         keys, order = targets
         run *= 2
     return keys, order
 
 
-def sorted_tiles(to: Any, keys: Any, order: Any, keep: int) -> tuple[Any, Any]:
+def sorted_tiles(
+    to: Programs, keys: View, order: View | None, keep: int, positions: View | None = None
+) -> tuple[View, View]:
     """Each tile of a row in order, of which the first ones are kept, and their positions."""
     rows, length = keys.shape
     parts = -(-length // TILE)
     span = TILE if parts > 1 else 1 << (length - 1).bit_length()
     kept = min(parts * keep, length) if keep == TILE else parts * keep
-    out = to.temporary((rows, kept), UINT32), to.temporary((rows, kept), INT32)
+    out = to.temporary((rows, kept), UINT32), positions or to.temporary((rows, kept), INT32)
     words = {"rows": rows, "length": length, "span": span, "parts": parts, "keep": keep}
     words |= {"kept": kept, "ordered": order is not None}
     groups = -(-rows * parts * span // TILE)
-    to.launch(TILES, groups, keys, keys if order is None else order, *out, **words)
+    to.launch(TILES, groups, keys, order or keys, *out, **words)
     return out
 
 
 # Rows that are shorter than a tile lie in it side by side, each in a span. What a span has
 # no element for comes last. Each invocation sorts a few neighbours; then runs are merged.
-TILES = Program(
+TILES = wgsl(
     "sort tiles",
-    {"keys": "u32", "order": "u32"},
-    {"sorted_keys": "u32", "sorted_order": "u32"},
+    "keys order -> sorted_keys sorted_order",
     "rows length span parts keep kept ordered",
-    f"""
+    declarations=f"""
+struct Slot {{ row: u32, part: u32, column: u32 }}
+fn slot_at(group: u32, k: u32) -> Slot {{
+    let span = group * ({TILE}u / p.span) + k / p.span;
+    let part = span % p.parts;
+    return Slot(span / p.parts, part, part * p.span + k % p.span);
+}}
+var<workgroup> tile: array<u32, {TILE}>;
+var<workgroup> positions: array<u32, {TILE}>;""",
+    workgroup=WORKGROUP,
+)(f"""
     for (var e = 0u; e < {EACH}u; e++) {{
         let k = e * {WORKGROUP}u + lane;
         let slot = slot_at(group, k);
@@ -171,15 +183,7 @@ TILES = Program(
             let other = start + select(run, 0u, second);
             var low = other;
             var high = other + run;
-            while (low < high) {{
-                let between = (low + high) / 2u;
-                let found = tile[between];
-                if (found < key || (second && found == key)) {{
-                    low = between + 1u;
-                }} else {{
-                    high = between;
-                }}
-            }}
+            {bisection("tile[between]", "key", "second")}
             own[e] = vec3(key, positions[k], start + (k & (run - 1u)) + low - other);
         }}
         workgroupBarrier();
@@ -197,29 +201,11 @@ TILES = Program(
             sorted_keys[slot.row * p.kept + column] = tile[k];
             sorted_order[slot.row * p.kept + column] = positions[k];
         }}
-    }}""",
-    declarations=f"""
-struct Slot {{ row: u32, part: u32, column: u32 }}
-fn slot_at(group: u32, k: u32) -> Slot {{
-    let span = group * ({TILE}u / p.span) + k / p.span;
-    let part = span % p.parts;
-    return Slot(span / p.parts, part, part * p.span + k % p.span);
-}}
-var<workgroup> tile: array<u32, {TILE}>;
-var<workgroup> positions: array<u32, {TILE}>;""",
-    workgroup=WORKGROUP,
-)
+    }}""")
 
 # Two runs become one: an element goes as far beyond its place in its own run as there are elements
 # before it in the other, where those of the first run go before equals.
-MERGE = Program(
-    "merge runs",
-    {"keys": "u32", "order": "u32"},
-    {"merged_keys": "u32", "merged_order": "u32"},
-    "size length run",
-    f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+MERGE = per_element("merge runs", "keys order -> merged_keys merged_order", "length run")(f"""
     let row = at / p.length * p.length;
     let column = at - row;
     let start = column / (2u * p.run) * 2u * p.run;
@@ -229,118 +215,79 @@ MERGE = Program(
     var high = select(min(middle + p.run, p.length), middle, second);
     let other = low;
     let key = keys[at];
-    while (low < high) {{
-        let between = (low + high) / 2u;
-        let found = keys[row + between];
-        if (found < key || (second && found == key)) {{
-            low = between + 1u;
-        }} else {{
-            high = between;
-        }}
-    }}
+    {bisection("keys[row + between]", "key", "second")}
     let own = column - select(start, middle, second);
     merged_keys[row + start + own + low - other] = key;
-    merged_order[row + start + own + low - other] = order[at];""",
-    workgroup=WORKGROUP,
-)
+    merged_order[row + start + own + low - other] = order[at];""")
 
 
-@kernel
-def searchsorted(x: Array, values: Array, *, after: bool) -> Array:
-    values = contiguous_copy(values)
-    out = values.gpu.empty(values.shape, INT32)
-    words = {"size": out.size, "length": x.size, "stride": x.strides[0], "after": after}
+@lowering
+def searchsorted(to: Programs, x: View, values: View, *, after: bool) -> None:
+    out = to.result(values.shape, INT32)
+    words = {"length": x.size, "stride": x.strides[0], "after": after}
     program = searching(stored_as(x.dtype), x.dtype.kind)
-    out.gpu.launch(program, groups_for(out.size), x, values, out, **words)
-    return out
+    to.launch_each(program, out.size, x, as_contiguous(to, values), out, **words)
 
 
 @functools.cache
 def searching(type: str, kind: str) -> Program:
-    return Program(
+    return per_element(
         "searchsorted",
-        {"x": type, "values": type},
-        {"out": "u32"},
-        "size length at_x stride after",
-        f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
-    let value = rank({bits("values[at]", type)});
+        f"x:{type} values:{type} -> out",
+        "length at_x at_values stride after",
+        declarations=ranking(kind),
+    )(f"""
+    let value = rank({bits("values[p.at_values + at]", type)});
     var low = 0u;
     var high = p.length;
-    while (low < high) {{
-        let between = (low + high) / 2u;
-        let found = rank({bits("x[p.at_x + between * p.stride]", type)});
-        if (found < value || (p.after != 0u && found == value)) {{
-            low = between + 1u;
-        }} else {{
-            high = between;
-        }}
-    }}
-    out[at] = low;""",
-        declarations=ranking(kind),
-        workgroup=WORKGROUP,
-    )
+    {bisection(f"rank({bits('x[p.at_x + between * p.stride]', type)})", "value", "p.after != 0u")}
+    out[at] = low;""")
 
 
 @kernel
 def unique(x: Array) -> tuple[Array, Array, Array]:
     """Every NaN is distinct, as it isn't equal to itself."""
-    gpu, size = x.gpu, x.size
-    inverse = gpu.empty((size,), INT32)
-    if not size:
-        return gpu.empty((0,), INT32), inverse, gpu.empty((0,), INT32)
-    keys, order = in_order(gpu, ranks(x, 0, False))
-    flags = gpu.empty((size,), INT32)
-    gpu.launch(FIRSTS, groups_for(size), keys, flags, size=size, floats=x.dtype.kind == "f")
+    order, flags = flagged(x)
     numbers = KERNELS["cumulative_sum"](flags, axis=0, reverse=False)
-    count = int(gpu.read(numbers.view((), (), size - 1)))
-    starts, indices, counts = (gpu.empty((count,), INT32) for _ in range(3))
-    arrays = [order, flags, numbers, inverse, starts, indices]
-    gpu.launch(DISTINCT, groups_for(size), *arrays, size=size)
-    gpu.launch(COUNTS, groups_for(count), starts, counts, size=size, count=count)
-    return indices, inverse, counts
+    count = int(x.gpu.read(numbers.view((), (), x.size - 1))) if x.size else 0
+    return distinct(order, flags, numbers, count=count)
 
 
-FIRSTS = Program(
-    "firsts",
-    {"keys": "u32"},
-    {"out": "u32"},
-    "size floats",
-    f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
+@on_arrays
+def flagged(to: Programs, x: View) -> None:
+    """The order of elements; whether each, in that order, differs from the one before it."""
+    order, flags = (to.result((x.size,), INT32) for _ in range(2))
+    if x.size:
+        keys, found = in_order(to, ranks(to, x, 0, False))
+        copy(to, order, found.view(order.shape, order.strides))
+        to.launch_each(FIRSTS, x.size, keys, flags, floats=x.dtype.kind == "f")
+
+
+@on_arrays
+def distinct(to: Programs, order: View, flags: View, numbers: View, *, count: int) -> None:
+    """Where the first of each kind is, which kind each element is of, and how many are."""
+    size = order.size
+    indices, inverse, counts = (to.result((n,), INT32) for n in (count, size, count))
+    starts = to.temporary((count,), INT32)
+    to.launch_each(DISTINCT, size, order, flags, numbers, inverse, starts, indices)
+    to.launch_each(COUNTS, count, starts, counts, end=size)
+
+
+FIRSTS = per_element("firsts", "keys -> out", "floats")(f"""
     let key = keys[at];
     let other = at == 0u || keys[max(at, 1u) - 1u] != key;
-    out[at] = select(0u, 1u, other || (p.floats != 0u && key == {NAN}u));""",
-    workgroup=WORKGROUP,
-)
-DISTINCT = Program(
-    "distinct",
-    {"order": "u32", "flags": "u32", "numbers": "u32"},
-    {"inverse": "u32", "starts": "u32", "indices": "u32"},
-    "size",
-    f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.size) {{ return; }}
-    let number = numbers[at] - 1u;
-    inverse[order[at]] = number;
-    if (flags[at] != 0u) {{
+    out[at] = select(0u, 1u, other || (p.floats != 0u && key == {NAN}u));""")
+DISTINCT = per_element(
+    "distinct", "order flags numbers -> inverse starts indices", "at_order at_flags at_numbers"
+)("""
+    let number = numbers[p.at_numbers + at] - 1u;
+    let source = order[p.at_order + at];
+    inverse[source] = number;
+    if (flags[p.at_flags + at] != 0u) {
         starts[number] = at;
-        indices[number] = order[at];
-    }}""",
-    workgroup=WORKGROUP,
-)
-COUNTS = Program(
-    "counts",
-    {"starts": "u32"},
-    {"counts": "u32"},
-    "size count",
-    f"""
-    let at = group * {WORKGROUP}u + lane;
-    if (at >= p.count) {{ return; }}
-    var end = p.size;
-    if (at + 1u < p.count) {{ end = starts[at + 1u]; }}
-    counts[at] = end - starts[at];""",
-    workgroup=WORKGROUP,
-)
+        indices[number] = source;
+    }""")
+COUNTS = per_element("counts", "starts -> counts", "end")("""
+    var end = p.end;
+    if (at + 1u < p.size) { end = starts[at + 1u]; }
+    counts[at] = end - starts[at];""")

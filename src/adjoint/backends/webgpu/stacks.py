@@ -2,13 +2,12 @@
 matrices, rows, columns, with any strides. A program knows each by four words."""
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
 
-from .arrays import Array
-from .launcher import contiguous_copy
-
-T = TypeVar("T", bound=Any)
+from ...kernels.ops import Unsupported
+from ..launches import View
+from ..spaces import Ints, steps_in
+from .lowering import Programs
+from .maps import as_contiguous
 
 
 def steps(*names: str) -> str:
@@ -16,8 +15,8 @@ def steps(*names: str) -> str:
     return " ".join(f"at_{name} {name}_step {name}_row {name}_column" for name in names)
 
 
-def step_words(**arrays: Any) -> dict[str, int]:
-    """The words of arrays, or views, of three axes, by their names in the program."""
+def step_words(**arrays: View) -> dict[str, int]:
+    """The words of views of three axes, by their names in the program."""
     words = {}
     for name, x in arrays.items():
         words[name + "_step"], words[name + "_row"], words[name + "_column"] = x.strides
@@ -32,25 +31,28 @@ def place(name: str, matrix: str, row: str, column: str) -> str:
     )
 
 
-# An invocation for each element of matrices, of which there are `size`: which it is, and of which.
+# Which element of which matrix `at` is, in a program `per_element`.
 ELEMENT = """
-    let e = group * 256u + lane;
-    if (e >= p.size) { return; }
-    let column = e % p.columns;
-    let row = e / p.columns % p.rows;
-    let matrix = e / p.columns / p.rows;
-"""
+    let column = at % p.columns;
+    let row = at / p.columns % p.rows;
+    let matrix = at / p.columns / p.rows;"""
 LARGEST = 1024  # rows of matrices that one workgroup looks through; beyond it the host does
 
 
-def stacked(x: T, copy: Callable[[T], T] = contiguous_copy) -> T:
-    """An array, or a view, with three axes, of a copy if need be."""
+def check_size(*xs: View) -> None:
+    """Leave matrices to the host that are too large."""
+    if max(max(x.shape[-2:]) for x in xs) > LARGEST:
+        raise Unsupported(f"one workgroup for a matrix of more than {LARGEST} rows or columns")
+
+
+def stacked(to: Programs, x: View) -> View:
+    """Matrices with three axes, of a copy if need be."""
     step = None
     for n, stride in zip(reversed(x.shape[:-2]), reversed(x.strides[:-2]), strict=True):
         if n == 1:
             continue
         if step is not None and stride != step[0] * step[1]:
-            x, step = copy(x), (1, x.shape[-2] * x.shape[-1])
+            x, step = as_contiguous(to, x), (1, x.shape[-2] * x.shape[-1])
             break
         step = (n, stride) if step is None else (n * step[0], step[1])
     count = math.prod(x.shape[:-2])
@@ -58,21 +60,20 @@ def stacked(x: T, copy: Callable[[T], T] = contiguous_copy) -> T:
     return x.view(shape, (step[1] if step else 0, *x.strides[-2:]))
 
 
-def turned(x: Array) -> Array:
-    """The transposed matrices."""
-    *batch, rows, columns = x.shape
-    *steps, down, across = x.strides
-    return x.view((*batch, columns, rows), (*steps, across, down))
+def over(to: Programs, x: View, batch: Ints) -> View:
+    """Matrices that broadcast to batch axes, with three axes."""
+    shape = (*batch, *x.shape[-2:])
+    return stacked(to, x.view(shape, steps_in(x, shape)))
 
 
-def part(x: Array, top: int, bottom: int, left: int, right: int) -> Array:
+def part(x: View, top: int, bottom: int, left: int, right: int) -> View:
     """Some rows and columns of matrices, in three axes."""
-    step, down, across = x.strides
-    offset = x.offset + top * down + left * across
-    return x.view((x.shape[0], bottom - top, right - left), (step, down, across), offset)
+    _, down, across = x.strides
+    shape = (x.shape[0], bottom - top, right - left)
+    return x.view(shape, x.strides, top * down + left * across)
 
 
-def upside_down(x: Array) -> Array:
+def upside_down(x: View) -> View:
     """With the last row first."""
     step, down, across = x.strides
-    return x.view(x.shape, (step, -down, across), x.offset + (x.shape[1] - 1) * down)
+    return x.view(x.shape, (step, -down, across), (x.shape[1] - 1) * down)

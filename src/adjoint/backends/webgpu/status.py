@@ -5,14 +5,13 @@ array with a word for each matrix: 0 if all is well. The array is reported here,
 first word that isn't 0 is kept, and its position.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..._foundation.errors import ArgumentError, IndexingError
 from .arrays import Array, Ints
-from .programs import Program
+from .programs import wgsl
 
 WORD = np.dtype("u4")
 STATUS = -1  # in the place of an array: the device's own, for what programs find
@@ -20,12 +19,13 @@ MOST = 64  # kinds of complaints between two looks
 FIRST = 4  # words before theirs
 SIZE = FIRST + 2 * MOST
 
-REPORT = Program(
+REPORT = wgsl(
     "report",
-    {"found": "u32"},
-    {"status": "u32", "first": "u32"},
+    "found -> status first",
     "count place",
-    """
+    declarations="var<workgroup> left: atomic<u32>;  // from the first that isn't 0 to the end",
+    workgroup=256,
+)("""
     if (lane == 0u) { atomicStore(&left, 0u); }
     workgroupBarrier();
     for (var i = lane; i < p.count; i += 256u) {
@@ -46,11 +46,7 @@ REPORT = Program(
                 status[2u * p.place + 1u] = found[i];
             }
         }
-    }
-    """,
-    declarations="var<workgroup> left: atomic<u32>;  // from the first that isn't 0 to the end",
-    workgroup=256,
-)
+    }""")
 
 
 class Status:
@@ -73,18 +69,6 @@ class Status:
         if array is None:
             array = self._array = self.gpu.send(np.zeros(SIZE, WORD))
         return array
-
-    def report(self, found: Array, describe: Callable[..., Exception], *args: Any) -> Array:
-        """Raise `describe(*args, index, word)` at the next look, if there is a word that isn't 0.
-
-        Returns the first such word, or 0, as an array of one element.
-        """
-        gpu = self.gpu
-        first = gpu.empty((1,), WORD)
-        with gpu.lock:
-            place = self.place_of((describe, *args))
-            gpu.launch(REPORT, 1, found, self.array, first, count=found.size, place=place)
-        return first
 
     def place_of(self, complaint: tuple | None) -> int:
         """Where the words of a complaint, which is now due, are; None is about indices."""

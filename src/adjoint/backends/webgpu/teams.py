@@ -5,7 +5,10 @@ of the invocation among the WORKERS that have it. `agreed(worker, most, here)` i
 has the `most`, the smallest if several have. `sync()` lets all see what all have written.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
+
+from .programs import Program, wgsl
 
 TINY = 8  # rows and columns of a matrix that is one invocation's
 
@@ -26,6 +29,15 @@ class Team(NamedTuple):
 
     def groups(self, count: int) -> int:
         return -(-count // self.matrices)
+
+    def program(
+        self, name: str, arrays: str, words: str, more: str = ""
+    ) -> Callable[[str], Program]:
+        """Declare a program that is given the `count` of matrices; `more`: declarations."""
+        declarations, workgroup = self.declarations + more, self.workgroup
+        words = f"count {words}"
+        declared = wgsl(name, arrays, words, declarations=declarations, workgroup=workgroup)
+        return lambda body: declared(self.head + body)
 
 
 ALONE = Team(

@@ -12,9 +12,9 @@ from ..cpu.threefry import PARITY, ROTATIONS, advanced
 from ..launches import View
 from .arrays import Array, Ints
 from .device import Device
-from .lowering import ProgramLowering, lowering
+from .lowering import Programs, lowering
 from .maps import as_contiguous
-from .programs import Program
+from .programs import wgsl
 from .table import KERNELS
 
 GROUP = 256
@@ -67,12 +67,9 @@ def after(by: str) -> str:
     """
 
 
-RANDOM_BITS = Program(
-    "random_bits",
-    {"state": "u32"},
-    {"bits": "u32", "after": "u32"},
-    "size at_state",
-    f"""
+RANDOM_BITS = wgsl(
+    "random_bits", "state -> bits after", "size at_state", declarations=FUNCTIONS, workgroup=GROUP
+)(f"""
     {STATE}
     {after("p.size / 2u + (p.size & 1u)")}
     let block = group * {GROUP}u + lane;
@@ -80,15 +77,11 @@ RANDOM_BITS = Program(
     if (i >= p.size) {{ return; }}
     let both = threefry(key, advanced(counter, block));
     bits[i] = both.x;
-    if (i + 1u < p.size) {{ bits[i + 1u] = both.y; }}
-    """,
-    declarations=FUNCTIONS,
-    workgroup=GROUP,
-)
+    if (i + 1u < p.size) {{ bits[i + 1u] = both.y; }}""")
 
 
 @lowering
-def random_bits(to: ProgramLowering, state: View, *, shape: Ints) -> None:
+def random_bits(to: Programs, state: View, *, shape: Ints) -> None:
     """Bits for `shape`, and the state after them."""
     bits, after = to.result(shape, state.dtype), to.result((4,), state.dtype)
     groups = max(1, -(-bits.size // (2 * GROUP)))

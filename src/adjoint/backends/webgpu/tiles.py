@@ -15,7 +15,7 @@ then band after band, so that those done at one time share what they read.
 
 import functools
 
-from .programs import Program
+from .programs import Program, per_element, wgsl
 
 STORED = {"f32": "f32", "f16": "f16", "i32": "i32", "u32": "u32", "bool": "u32"}
 SUMMED = {"f32": "f32", "f16": "f32", "i32": "i32", "u32": "u32", "bool": "u32"}
@@ -124,16 +124,11 @@ fn put(start: u32, row: u32, column: u32, value: {vector}) {{
 def program(
     name: str, kind: str, out: str, x: str, y: str, body: str, declarations: str
 ) -> Program:
-    wide = y == "outer4"
-    return Program(
-        f"{name} {kind} {out} {x} {y}",
-        {"x": array_type(kind, is_wide(x)), "y": array_type(kind, is_wide(y))},
-        {"out": array_type(out, wide)},
-        WORDS,
-        body,
-        declarations=matrix("x", x) + matrix("y", y) + declarations + put(out, wide),
-        workgroup=LANES,
-    )
+    wide, name = y == "outer4", f"{name} {kind} {out} {x} {y}"
+    left, right = array_type(kind, is_wide(x)), array_type(kind, is_wide(y))
+    arrays = f"x:{left} y:{right} -> out:{array_type(out, wide)}"
+    declarations += matrix("x", x) + matrix("y", y) + put(out, wide)
+    return wgsl(name, arrays, WORDS, declarations=declarations, workgroup=LANES)(body)
 
 
 def multiplied(kind: str, sum: str, factor: str, vector: str) -> str:
@@ -301,18 +296,8 @@ def line(name: str, kind: str, layout: str) -> str:
 @functools.cache
 def total(kind: str) -> Program:
     """The sum of results of parts, in their order."""
-    return Program(
-        f"matmul total {kind}",
-        {"parts": SUMMED[kind]},
-        {"out": STORED[kind]},
-        "count number",
-        f"""
-    let i = group * {LANES}u + lane;
-    if (i < p.count) {{
-        var sum = parts[i];
-        for (var part = 1u; part < p.number; part++) {{ sum += parts[part * p.count + i]; }}
-        out[i] = {result(kind, "sum", STORED[kind])};
-    }}
-""",
-        workgroup=LANES,
-    )
+    arrays = f"parts:{SUMMED[kind]} -> out:{STORED[kind]}"
+    return per_element(f"total {kind}", arrays, "number", workgroup=LANES)(f"""
+    var sum = parts[at];
+    for (var part = 1u; part < p.number; part++) {{ sum += parts[part * p.size + at]; }}
+    out[at] = {result(kind, "sum", STORED[kind])};""")

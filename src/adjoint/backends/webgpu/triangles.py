@@ -1,60 +1,51 @@
 """Halves of square matrices."""
 
 import functools
-from functools import partial
 
 from ..launches import View
 from .arrays import WGSL
-from .lowering import ProgramLowering, lowering
-from .maps import as_contiguous
-from .programs import Program
-from .stacks import place, stacked, step_words, steps
+from .lowering import Programs, lowering
+from .programs import Program, per_element, wgsl
+from .stacks import ELEMENT, place, stacked, step_words, steps
 
 SIDE = 16  # of the tiles that mirror images are made of
 
 
 @functools.cache
 def triangle_program(type: str) -> Program:
-    return Program(
-        "triangle",
-        {"x": type},
-        {"out": type},
-        f"size rows columns k:i32 upper {steps('x')}",
-        f"""
-        let e = group * 256u + lane;
-        if (e >= p.size) {{ return; }}
-        let column = e % p.columns;
-        let row = e / p.columns % p.rows;
-        let beyond = i32(column) - i32(row) - p.k;
-        let inside = select(beyond <= 0, beyond >= 0, p.upper != 0u);
-        let value = x[{place("x", "e / p.columns / p.rows", "row", "column")}];
-        out[e] = select({type}(0), value, inside);
-        """,
-        workgroup=256,
-    )
+    return per_element(
+        "triangle", f"x:{type} -> out:{type}", f"rows columns k:i32 upper {steps('x')}"
+    )(f"""
+    {ELEMENT}
+    let beyond = i32(column) - i32(row) - p.k;
+    let inside = select(beyond <= 0, beyond >= 0, p.upper != 0u);
+    out[at] = select({type}(0), x[{place("x", "matrix", "row", "column")}], inside);""")
 
 
 @lowering
-def triangle(to: ProgramLowering, x: View, *, k: int, upper: bool) -> None:
-    out = to.result(x.shape, x.dtype)
-    rows, columns = x.shape[-2:]
-    words = {"size": x.size, "rows": rows, "columns": columns}
-    words |= {"k": max(-rows, min(k, columns)), "upper": upper}
+def triangle(to: Programs, x: View, *, k: int, upper: bool) -> None:
+    keep_triangle(to, to.result(x.shape, x.dtype), x, k, upper)
+
+
+def keep_triangle(to: Programs, out: View, x: View, k: int, upper: bool) -> None:
+    """Copy what is on one side of the k-th diagonal, or on it; the rest becomes 0."""
     if x.size:
-        x = stacked(x, partial(as_contiguous, to))
+        x, (rows, columns) = stacked(to, x), x.shape[-2:]
+        words = {"rows": rows, "columns": columns, "k": max(-rows, min(k, columns)), "upper": upper}
         program = triangle_program(WGSL[x.dtype])
-        to.launch(program, -(-x.size // 256), x, out, **words, **step_words(x=x))
+        to.launch_each(program, x.size, x, out, **words, **step_words(x=x))
 
 
 @functools.cache
 def mirror_program(name: str, type: str, value: str) -> Program:
     """`value` is made of an element, and of its mirror image."""
-    return Program(
+    return wgsl(
         name,
-        {"x": type},
-        {"out": type},
+        f"x:{type} -> out:{type}",
         f"count n tiles {steps('x')}",
-        f"""
+        declarations=f"var<workgroup> opposite: array<{type}, {SIDE * (SIDE + 1)}>;",
+        workgroup=SIDE * SIDE,
+    )(f"""
         let tiles = p.tiles * p.tiles;
         let matrix = group / tiles;
         if (matrix >= p.count) {{ return; }}
@@ -72,17 +63,19 @@ def mirror_program(name: str, type: str, value: str) -> Program:
             let own = x[{place("x", "matrix", "row", "column")}];
             let image = opposite[j * {SIDE + 1}u + i];
             out[(matrix * p.n + row) * p.n + column] = {value};
-        }}
-        """,
-        declarations=f"var<workgroup> opposite: array<{type}, {SIDE * (SIDE + 1)}>;",
-        workgroup=SIDE * SIDE,
-    )
+        }}""")
 
 
-def with_image(to: ProgramLowering, name: str, value: str, x: View) -> None:
-    out = to.result(x.shape, x.dtype)
+MIRRORED = "mirrored", "select(own, image, column > row)"
+MIRRORED_HALF = "mirrored_half", "0.5 * select(own, image, column > row)"
+SYMMETRIZED = "symmetrized", "(own + image) * 0.5"
+
+
+def mirror(to: Programs, out: View, x: View, how: tuple[str, str]) -> None:
+    """Make of elements and their mirror images what the name and the text of a program say."""
+    name, value = how
     if x.size:
-        x = stacked(x, partial(as_contiguous, to))
+        x = stacked(to, x)
         count, n, _ = x.shape
         tiles = -(-n // SIDE)
         program = mirror_program(name, WGSL[x.dtype], value)
@@ -91,10 +84,10 @@ def with_image(to: ProgramLowering, name: str, value: str, x: View) -> None:
 
 
 @lowering
-def mirrored(to: ProgramLowering, x: View) -> None:
-    with_image(to, "mirrored", "select(own, image, column > row)", x)
+def mirrored(to: Programs, x: View) -> None:
+    mirror(to, to.result(x.shape, x.dtype), x, MIRRORED)
 
 
 @lowering
-def symmetrized(to: ProgramLowering, x: View) -> None:
-    with_image(to, "symmetrized", "(own + image) * 0.5", x)
+def symmetrized(to: Programs, x: View) -> None:
+    mirror(to, to.result(x.shape, x.dtype), x, SYMMETRIZED)

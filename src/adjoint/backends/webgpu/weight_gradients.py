@@ -14,8 +14,9 @@ from ..launches import View
 from ..spaces import Ints
 from .arrays import WGSL
 from .fills import axis_words, per_axis
-from .lowering import ProgramLowering, lowering
-from .programs import ROUNDS, Program
+from .lowering import Programs, lowering
+from .programs import ROUNDS, Program, wgsl
+from .tiles import total
 from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
 
 WORKGROUPS = 128  # up to which the sums are split
@@ -136,36 +137,17 @@ def images_by_gradients(type: str, to: str, rank: int, columns: int, wide: int) 
         out[row * p.channels * p.taps + column] = {to}(sum);
     }}
     """
-    return Program(
+    return wgsl(
         f"images_by_gradients {type} {to} {rank} {columns}x{TALL // columns}x{wide}",
-        {"x": type, "g": type},
-        {"out": to},
+        f"x:{type} g:{type} -> out:{to}",
         WORDS + per_axis(rank, AXIS_WORDS),
-        body,
         declarations=f"""
-            const LANES = {LANES}u;
-            const TALL = {TALL}u;
-            const WIDE = {wide}u;
+            const LANES = {LANES}u; const TALL = {TALL}u; const WIDE = {wide}u;
             const SHARE = {TALL * count}u;
             var<workgroup> shares: array<{vector}, {LANES * TALL * count}>;
         """,
         workgroup=LANES,
-    )
-
-
-@functools.cache
-def total(type: str, to: str) -> Program:
-    """The sum of parts that follow each other."""
-    body = f"""
-    let i = group * {LANES}u + lane;
-    if (i < p.count) {{
-        var sum = {type}();
-        for (var k = 0u; k < p.parts; k++) {{ sum += x[k * p.count + i]; }}
-        out[i] = {to}(sum);
-    }}
-    """
-    name = f"total {type} {to}"
-    return Program(name, {"x": type}, {"out": to}, "count parts", body, workgroup=LANES)
+    )(body)
 
 
 def split(batch: int, positions: int, tiles: int) -> Ints:
@@ -180,19 +162,13 @@ def split(batch: int, positions: int, tiles: int) -> Ints:
 
 
 @lowering
-def conv_weight(
-    to: ProgramLowering, x: View, g: View, *, w_shape, stride, padding, dilation, groups
-) -> None:
+def conv_weight(to: Programs, x: View, g: View, *, w_shape, stride, padding, dilation, groups):
     """Gradient of conv with respect to its weight, given the gradient g of its output."""
     out = to.result(w_shape, g.dtype)
     if not out.size:
         return
-    batch, outs, channels, taps = (
-        x.shape[0],
-        w_shape[0] // groups,
-        w_shape[1],
-        math.prod(w_shape[2:]),
-    )
+    batch, outs = x.shape[0], w_shape[0] // groups
+    channels, taps = w_shape[1], math.prod(w_shape[2:])
     columns, wide = 1 if channels >= TALL else TALL, width(outs)
     blocks = taps * -(-channels // TALL) if columns == 1 else -(-taps * channels // TALL)
     rows = -(-outs // wide)
@@ -213,5 +189,4 @@ def conv_weight(
     sums = to.temporary((parts, *w_shape), np.dtype("f4") if type == "f16" else g.dtype)
     program = images_by_gradients(type, SUMMED[type], len(stride), columns, wide)
     to.launch(program, tiles * parts, x, g, sums, **words)
-    adding = total(SUMMED[type], type)
-    to.launch(adding, -(-out.size // LANES), sums, out, count=out.size, parts=parts)
+    to.launch_each(total(type), out.size, sums, out, number=parts)

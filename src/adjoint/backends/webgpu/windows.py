@@ -15,9 +15,9 @@ from ..launches import View
 from ..spaces import Ints
 from .arrays import WGSL, contiguous
 from .fills import axis_words, per_axis
-from .lowering import LOWERINGS, ProgramLowering, lowering
+from .lowering import LOWERINGS, Programs, lowering
 from .maps import as_contiguous
-from .programs import Program, check_rounds
+from .programs import Program, check_rounds, per_element
 from .unrolled import LANES, SUMMED, by_axis
 
 Pairs = tuple[tuple[int, int], ...]
@@ -33,11 +33,6 @@ fn key(value: f32) -> i32 {
     let size = bits & 0x7fffffff;
     return select(select(size, -size, bits < 0), 0x7fffffff, size > 0x7f800000);
 }
-"""
-START = f"""
-    let i = group * {LANES}u + lane;
-    if (i >= p.count) {{ return; }}
-    var left = i;
 """
 
 
@@ -83,8 +78,12 @@ def largest(type: str, rank: int, placed: bool) -> Program:
             none = false;
         }}
     """
-    body = f"""
-    {START}
+    arrays = f"x:{type}{' known:i32' if placed else ''} -> out:{type} indices:i32"
+    words = f"at_x x_plane lowest:{number} " + per_axis(rank, WINDOW_WORDS)
+    declarations = KEY if number == "f32" else ""
+    name = f"largest {type} {rank} {placed}"
+    return per_element(name, arrays, words, declarations=declarations, workgroup=LANES)(f"""
+    var left = at;
     {by_axis(WINDOW_AXIS, rank)}
     var best = p.lowest;
     var best_rank = {"i32()" if number == "f32" else "p.lowest"};
@@ -92,18 +91,8 @@ def largest(type: str, rank: int, placed: bool) -> Program:
     var none = true;
     let at_ = p.at_x + left * p.x_plane;
     {nested(WINDOW_LOOP, rank, compared)}
-    out[i] = {type}(best);
-    indices[i] = best_index;
-    """
-    return Program(
-        f"largest {type} {rank} {placed}",
-        {"x": type, "known": "i32"} if placed else {"x": type},
-        {"out": type, "indices": "i32"},
-        f"count at_x x_plane lowest:{number} " + per_axis(rank, WINDOW_WORDS),
-        body,
-        declarations=KEY if number == "f32" else "",
-        workgroup=LANES,
-    )
+    out[at] = {type}(best);
+    indices[at] = best_index;""")
 
 
 SPREAD_WORDS = "in size kernel before stride x"
@@ -121,18 +110,15 @@ SPREAD_LOOP = """
 
 def total(name: str, type: str, to: str, rank: int, words: str, axis: str, loop: str) -> Program:
     """The sum of what a loop over axes visits, for each element of the output."""
-    number = SUMMED[type]
-    body = f"""
-    {START}
+    number, name = SUMMED[type], f"{name} {type} {to} {rank}"
+    words = "at_x x_plane " + per_axis(rank, words)
+    return per_element(name, f"x:{type} -> out:{to}", words, workgroup=LANES)(f"""
+    var left = at;
     {by_axis(axis, rank)}
     var sum = {number}();
     let at_ = p.at_x + left * p.x_plane;
     {nested(loop, rank, f"sum += {number}(x[at{rank - 1}]);")}
-    out[i] = {to}(sum);
-    """
-    words = "count at_x x_plane " + per_axis(rank, words)
-    name = f"{name} {type} {to} {rank}"
-    return Program(name, {"x": type}, {"out": to}, words, body, workgroup=LANES)
+    out[at] = {to}(sum);""")
 
 
 @functools.cache
@@ -145,16 +131,12 @@ def spread(type: str, to: str, rank: int) -> Program:
     return total("spread", type, to, rank, SPREAD_WORDS, SPREAD_AXIS, SPREAD_LOOP)
 
 
-def planes(to: ProgramLowering, x: View) -> tuple[View, int]:
+def planes(to: Programs, x: View) -> tuple[View, int]:
     """A view whose images and channels are one axis, and the stride of that."""
     images, channels = x.shape[:2]
     if channels > 1 < images and x.strides[0] != channels * x.strides[1]:
         x = as_contiguous(to, x)
     return x, x.strides[1] if channels > 1 else x.strides[0]
-
-
-def groups_of(count: int) -> int:
-    return -(-count // LANES)
 
 
 class Windows(NamedTuple):
@@ -194,7 +176,7 @@ def only(axis: int, values: tuple, other: object) -> tuple:
 
 
 @lowering
-def max_pool(to: ProgramLowering, x: View, *, kernel, stride, padding, dilation) -> None:
+def max_pool(to: Programs, x: View, *, kernel, stride, padding, dilation) -> None:
     """The largest element of each window, and its flat index in the image (the first of equals)."""
     windows = Windows(kernel, stride, padding, dilation)
     shape = windows.shape(x.shape)
@@ -207,19 +189,18 @@ def max_pool(to: ProgramLowering, x: View, *, kernel, stride, padding, dilation)
 
 
 def pool(
-    to: ProgramLowering, x: View, places: View | None, out: tuple[View, View], windows: Windows
+    to: Programs, x: View, places: View | None, out: tuple[View, View], windows: Windows
 ) -> None:
     """The same by one launch; `places` are the indices of the elements, if x isn't the image."""
     x, plane = planes(to, x)
-    count, words = out[0].size, windows.words(x, out[0])
-    words |= {"count": count, "x_plane": plane, "lowest": LOWEST[x.dtype.kind]}
+    words = {"x_plane": plane, "lowest": LOWEST[x.dtype.kind], **windows.words(x, out[0])}
     program = largest(WGSL[x.dtype], len(windows.kernel), places is not None)
     arrays = [x] if places is None else [x, places]
-    to.launch(program, groups_of(count), *arrays, *out, **words)
+    to.launch_each(program, out[0].size, *arrays, *out, **words)
 
 
 @lowering
-def window_sum(to: ProgramLowering, x: View, *, kernel, stride, padding) -> None:
+def window_sum(to: Programs, x: View, *, kernel, stride, padding) -> None:
     if kernel == x.shape[2:] and not any(map(any, padding)):
         LOWERINGS["sum"](to, x, axis=tuple(range(2, x.ndim)), keepdims=True)
         return
@@ -229,9 +210,8 @@ def window_sum(to: ProgramLowering, x: View, *, kernel, stride, padding) -> None
         wide = widened(result.dtype)
         out = to.temporary(part.shape(x.shape), wide) if axis else result
         x, plane = planes(to, x)
-        words = {"count": out.size, "x_plane": plane, **part.words(x, out)}
         program = sums(WGSL[x.dtype], WGSL[out.dtype], len(kernel))
-        to.launch(program, groups_of(out.size), x, out, **words)
+        to.launch_each(program, out.size, x, out, x_plane=plane, **part.words(x, out))
         x = out
 
 
@@ -241,7 +221,7 @@ def widened(dtype: np.dtype) -> np.dtype:
 
 
 @lowering
-def window_spread(to: ProgramLowering, x: View, *, shape, kernel, stride, padding) -> None:
+def window_spread(to: Programs, x: View, *, shape, kernel, stride, padding) -> None:
     """Gradient of window_sum, given the gradient x of its output."""
     result = to.result(shape, x.dtype)
     sizes = zip(x.shape[2:], kernel, stride, strict=True)
@@ -253,13 +233,13 @@ def window_spread(to: ProgramLowering, x: View, *, shape, kernel, stride, paddin
         x = out
 
 
-def spread_windows(to: ProgramLowering, x: View, out: View, windows: Windows) -> None:
+def spread_windows(to: Programs, x: View, out: View, windows: Windows) -> None:
     """The same by one launch."""
     met = [-(-k // s) for k, s in zip(windows.kernel, windows.stride, strict=True)]
     check_rounds("the gradient of pooling", 3 * math.prod(met))
     x, plane = planes(to, x)
     before = [start for start, _ in windows.padding]
     columns = x.shape[2:], out.shape[2:], windows.kernel, before, windows.stride, x.strides[2:]
-    words = {"count": out.size, "x_plane": plane, **axis_words(SPREAD_WORDS, *columns)}
+    words = axis_words(SPREAD_WORDS, *columns)
     program = spread(WGSL[x.dtype], WGSL[out.dtype], len(met))
-    to.launch(program, groups_of(out.size), x, out, **words)
+    to.launch_each(program, out.size, x, out, x_plane=plane, **words)
