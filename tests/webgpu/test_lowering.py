@@ -9,7 +9,7 @@ import pytest
 
 from adjoint.backends.launches import Launch
 from adjoint.backends.webgpu.lowering import LOWERINGS, Programs, layout_of, lower
-from adjoint.backends.webgpu.programs import Program
+from adjoint.backends.webgpu.programs import Program, wgsl
 from tests.support.arrays import normal
 from tests.support.helpers import as_tuple
 from tests.webgpu.calls import laid_out
@@ -156,7 +156,7 @@ def test_words_that_a_program_has_not_are_refused(gpu_program, webgpu) -> None:
 
 @pytest.fixture
 def gpu_program() -> Program:
-    return Program("numbered", {}, {"out": "u32"}, "count", "out[0] = p.count;")
+    return wgsl("numbered", "-> out", "count")("out[0] = p.count;")
 
 
 def test_no_program_computes_what_has_no_dtype_for_it(webgpu) -> None:

@@ -163,15 +163,11 @@ def library_objects() -> dict[str, int]:
 
 def test_more_workgroups_than_one_dimension_has(gpu) -> None:
     from adjoint.backends.webgpu.lowering import Programs
-    from adjoint.backends.webgpu.programs import Program
+    from adjoint.backends.webgpu.programs import wgsl
 
     groups = 70_001
-    program = Program(
-        "numbered",
-        {},
-        {"out": "u32"},
-        "count",
-        "if (group < p.count && lane == 0u) { out[group] = group + 1u; }",
+    program = wgsl("numbered", "-> out", "count")(
+        "if (group < p.count && lane == 0u) { out[group] = group + 1u; }"
     )
     to = Programs([], gpu.target)
     to.launch(program, groups, to.result((groups,), np.dtype("u4")), count=groups)

@@ -65,8 +65,7 @@ class Rendered(NamedTuple):
     """The parts of a program, see `backends.webgpu.programs`. Words: those of the loops, then where
     each array and output begins, the kernel's numbers, and `constants`."""
 
-    inputs: dict[str, str]
-    outputs: dict[str, str]
+    arrays: str
     words: str
     declarations: str
     body: str
@@ -167,12 +166,11 @@ class WGSLRenderer:
         for k, type in sorted(self.kernel.scalars.items()):
             names.append(f"n{k}:{'u32' if type == BOOL else typed(type)}")
         names += [f"{name}:{'u32' if name == 'nothing' else 'f32'}" for name in self.constants]
-        inputs = {f"x{k}": storage_type(v.type) for k, v in self.sources if k not in shared}
-        outputs = {f"out{k}": storage_type(v.type) for k, v in enumerate(self.kernel.outputs)}
+        inputs = [f"x{k}:{storage_type(v.type)}" for k, v in self.sources if k not in shared]
+        outputs = [f"out{k}:{storage_type(v.type)}" for k, v in enumerate(self.kernel.outputs)]
         first = [WORDS, "nothing = p.nothing;"] if "nothing" in self.constants else [WORDS]
         return Rendered(
-            inputs,
-            outputs,
+            " ".join([*inputs, "->", *outputs]),
             " ".join(names),
             "\n".join(self.declarations),
             "\n".join([*first, *self.lines]),

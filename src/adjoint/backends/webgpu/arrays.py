@@ -16,13 +16,8 @@ from .. import launches
 from ..spaces import Ints
 from .buffers import Memory
 
-WGSL = {
-    np.dtype("f4"): "f32",
-    np.dtype("i4"): "i32",
-    np.dtype("u4"): "u32",
-    np.dtype("?"): "u32",
-    np.dtype("f2"): "f16",
-}
+TYPES = {"f4": "f32", "i4": "i32", "u4": "u32", "?": "u32", "f2": "f16"}
+WGSL = {np.dtype(code): name for code, name in TYPES.items()}
 SIZES = {dtype: 2 if name == "f16" else 4 for dtype, name in WGSL.items()}  # bytes
 ADVICE = {"i": "ad.int32", "u": "ad.uint32", "f": "ad.float32"}  # by the kind of a dtype
 

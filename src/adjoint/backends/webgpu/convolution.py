@@ -158,13 +158,11 @@ def windows_by_weights(type: str, rank: int, spots: int, images: int, wide: int)
     {repeated("let put$s_$i = live$s & (image$s + $iu < p.batch);", s=spots, i=images)}
     {repeated("put(put$s_$i, y_at$s_$i, o0 + $vu * 4u, sum$s_$i_$v);", s=spots, i=images, v=count)}
     """
-    return wgsl(
-        f"windows_by_weights {type} {rank} {spots}x{images}x{wide}",
-        f"x:{type} w:{type} bias:{type} -> out:{type}",
-        WORDS + per_axis(rank, AXIS_WORDS),
-        declarations=f"const LANES = {LANES}u; const IMAGES = {images}u;" + put(type, wide),
-        workgroup=LANES,
-    )(body)
+    name = f"windows_by_weights {type} {rank} {spots}x{images}x{wide}"
+    arrays = f"x:{type} w:{type} bias:{type} -> out:{type}"
+    words = WORDS + per_axis(rank, AXIS_WORDS)
+    declarations = f"const LANES = {LANES}u; const IMAGES = {images}u;" + put(type, wide)
+    return wgsl(name, arrays, words, declarations, LANES)(body)
 
 
 class Product(NamedTuple):

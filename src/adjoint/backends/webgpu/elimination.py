@@ -107,14 +107,12 @@ def panel_program(team: Team, short: bool) -> Program:
     {store if short else ""}""")
 
 
-def exchange_program() -> Program:
-    """Rows exchanged as pivots say, one pair after the other; each invocation has a column."""
-    row, other = (place("x", "matrix", i, "column") for i in ("k", "other"))
-    return wgsl(
-        "exchange",
-        "pivots:i32 -> x:f32",
-        f"count columns start stop backwards at_pivots pivots_step {steps('x')}",
-    )(f"""
+# Rows exchanged as pivots say, one pair after the other; each invocation has a column.
+EXCHANGE = wgsl(
+    "exchange",
+    "pivots:i32 -> x:f32",
+    f"count columns start stop backwards at_pivots pivots_step {steps('x')}",
+)(f"""
     let parts = (p.columns + 63u) / 64u;
     let matrix = group / parts;
     let column = group % parts * 64u + lane;
@@ -123,14 +121,11 @@ def exchange_program() -> Program:
         let k = select(turn, p.start + p.stop - 1u - turn, p.backwards != 0u);
         let other = u32(pivots[p.at_pivots + matrix * p.pivots_step + k]) - 1u;
         if (other != k) {{
-            let value = x[{row}];
-            x[{row}] = x[{other}];
-            x[{other}] = value;
+            let value = {stored("k", "column")};
+            {stored("k", "column")} = {stored("other", "column")};
+            {stored("other", "column")} = value;
         }}
     }}""")
-
-
-EXCHANGE = exchange_program()
 
 
 def exchange(
@@ -237,14 +232,9 @@ def cholesky(to: Programs, x: View, found: View, start: int = 0) -> None:
     n = x.shape[-1]
     if n <= BLOCK:
         team = ALONE if n <= TINY else SMALL
-        words = {
-            "count": x.shape[0],
-            "columns": n,
-            "first": start,
-            "nan": math.nan,
-            **step_words(x=x),
-        }
-        to.launch(cholesky_program(team), team.groups(x.shape[0]), x, found, **words)
+        program, count, steps = cholesky_program(team), x.shape[0], step_words(x=x)
+        words = {"count": count, "columns": n, "first": start, "nan": math.nan, **steps}
+        to.launch(program, team.groups(count), x, found, **words)
         return
     m = half(n)
     first, below, last = part(x, 0, m, 0, m), part(x, m, n, 0, m), part(x, m, n, m, n)
@@ -284,29 +274,20 @@ def substitution_program(same: bool, tiny: bool) -> Program:
     let column = (group * 64u + lane) % p.columns;
     if (matrix >= p.count) { return; }
     """
-    return Program(
-        "substitute",
-        {} if same else {"x": "f32"},
-        {"y": "f32"},
-        f"count n columns unit {steps('x', 'y')}",
-        f"""
+    element = x if tiny else f"triangle[i * {BLOCK}u + j]"
+    arrays, words = f"{'' if same else 'x:f32'} -> y:f32", f"count n columns unit {steps('x', 'y')}"
+    memory = f"var<workgroup> known: array<f32, {(TINY if tiny else BLOCK) * 64}>;"
+    memory += "" if tiny else f"var<workgroup> triangle: array<f32, {BLOCK * BLOCK}>;"
+    return wgsl("substitute", arrays, words, memory)(f"""
     {tiny_head if tiny else head}
     for (var i = 0u; i < p.n; i++) {{
         var rest = {y};
         var j = 0u;
-        for (; j < i; j++) {{
-            rest -= {x if tiny else f"triangle[i * {BLOCK}u + j]"} * known[j * 64u + lane];
-        }}
-        if (p.unit == 0u) {{ rest /= {x if tiny else f"triangle[i * {BLOCK}u + j]"}; }}
+        for (; j < i; j++) {{ rest -= {element} * known[j * 64u + lane]; }}
+        if (p.unit == 0u) {{ rest /= {element}; }}
         known[i * 64u + lane] = rest;
         {y} = rest;
-    }}
-        """,
-        declarations=f"""
-var<workgroup> known: array<f32, {(TINY if tiny else BLOCK) * 64}>;
-{"" if tiny else f"var<workgroup> triangle: array<f32, {BLOCK * BLOCK}>;"}
-""",
-    )
+    }}""")
 
 
 def substitute(to: Programs, x: View, y: View, *, unit: bool) -> None:

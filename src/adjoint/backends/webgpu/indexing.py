@@ -165,12 +165,9 @@ def words_of(axes: Axes, names: str) -> dict[str, int]:
 
 @functools.cache
 def gathering(type: str, index: str, rank: int) -> Program:
-    return per_element(
-        "gather",
-        f"x:{type} index:{index} -> out:{type} status:atomic<u32>",
-        "at_x at_index length stride " + per_axis(rank, "n x i"),
-        declarations=position(index),
-    )(f"""
+    arrays = f"x:{type} index:{index} -> out:{type} status:atomic<u32>"
+    words = "at_x at_index length stride " + per_axis(rank, "n x i")
+    return per_element("gather", arrays, words, position(index))(f"""
     var source = p.at_x;
     var which = p.at_index;
     {walk(rank, "source += c * p.x{k}; which += c * p.i{k};")}
@@ -192,12 +189,9 @@ def places(
 
 @functools.cache
 def placing(index: str, rank: int) -> Program:
-    return per_element(
-        "places",
-        f"index:{index} -> out status:atomic<u32>",
-        "at_index length stride more " + per_axis(rank, "n i"),
-        declarations=position(index),
-    )(f"""
+    arrays = f"index:{index} -> out status:atomic<u32>"
+    words = "at_index length stride more " + per_axis(rank, "n i")
+    return per_element("places", arrays, words, position(index))(f"""
     var which = p.at_index;
     {walk(rank, "which += c * p.i{k};")}
     let step = position(index[which], p.length) * p.stride;
@@ -241,11 +235,9 @@ OWNERS = per_element("owners", "keys -> owners:atomic<u32>", "")(
 @functools.cache
 def assigning(type: str, rank: int) -> Program:
     """What a block's element says is written if that owns its place: is the last that names it."""
-    return per_element(
-        "assign",
-        f"v:{type} keys owners -> out:{type}",
-        "at_out at_v unit " + per_axis(rank, "n out v key"),
-    )(f"""
+    arrays = f"v:{type} keys owners -> out:{type}"
+    words = "at_out at_v unit " + per_axis(rank, "n out v key")
+    return per_element("assign", arrays, words)(f"""
     var goal = p.at_out;
     var source = p.at_v;
     var which = 0u;

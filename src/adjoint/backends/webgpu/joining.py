@@ -101,11 +101,8 @@ def placing(type: str, rank: int) -> Program:
         let steps = (c - p.start{k}) / p.step{k};
         inside = inside && steps < p.count{k} && c - p.start{k} == steps * p.step{k};
         source += steps * p.stride{k};"""
-    return per_element(
-        "place",
-        f"x:{type} -> out:{type}",
-        "at_x value " + per_axis(rank, "n start step count stride"),
-    )(f"""
+    words = "at_x value " + per_axis(rank, "n start step count stride")
+    return per_element("place", f"x:{type} -> out:{type}", words)(f"""
     var inside = true;
     var source = p.at_x;
     {walk(rank, step)}

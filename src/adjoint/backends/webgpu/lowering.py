@@ -24,11 +24,11 @@ from ..spaces import Ints
 from . import host
 from .arrays import SIZES, WGSL, Array, in_memory
 from .fills import fill
-from .programs import Program
+from .programs import Program, wgsl
 from .status import REPORT, STATUS, WORD
 from .table import KERNELS
 
-NOTHING = Program("nothing", {}, {}, "", "")
+NOTHING = wgsl("nothing", "->", "")("")
 IN_RANGE = Status(-1, None)  # indices are looked at: what is wrong with one has words of its own
 
 
@@ -85,7 +85,7 @@ class Programs(Lowering):
             return
         for start, x in zip(program.starts, arrays, strict=True):
             if start is not None:
-                words[start] = x
+                words |= {start: x}
             elif isinstance(x, View):
                 assert x.slot >= self.given and not x.offset, f"{program.name} has no word for it"
         values, addresses, numbers = program.in_order(words), [], []
@@ -97,18 +97,11 @@ class Programs(Lowering):
                 if value.slot < self.given + len(self.results):
                     addresses.append((k, value.slot, value.offset))
                 values[k] = value.offset
-        self.launches.append(
-            Launch(
-                program,
-                program.pack(*values),
-                tuple(addresses),
-                tuple(numbers),
-                groups,
-                overwrites=tuple([(out - self.given, x) for x, out in self.within.items()]),
-                status=IN_RANGE if STATUS in arrays else None,
-                bound=tuple([x if isinstance(x, int) else self.memory_of(x) for x in arrays]),
-            )
-        )
+        overwrites = tuple([(out - self.given, x) for x, out in self.within.items()])
+        status = IN_RANGE if STATUS in arrays else None
+        bound = tuple([x if isinstance(x, int) else self.memory_of(x) for x in arrays])
+        one = Launch(program, program.pack(*values), tuple(addresses), tuple(numbers), groups)
+        self.launches.append(one._replace(overwrites=overwrites, status=status, bound=bound))
 
     def launch_each(
         self, program: Program, size: int, /, *arrays: View | int, **words: Any
@@ -171,18 +164,12 @@ def lower(
     """The launches of an op for arrays of certain layouts; None where no program computes it."""
     function = LOWERINGS.get(op)
     try:
-        return function and lowered(function, layouts, attrs, target)
+        return function and lowered(function, Programs(layouts, target), attrs)
     except Unsupported:
         return None
 
 
-def lowered(
-    function: Callable[..., None],
-    layouts: Sequence[Layout | None],
-    attrs: Mapping[str, Any],
-    target: Target,
-) -> tuple[Launch, ...]:
-    to = Programs(layouts, target)
+def lowered(function: Callable, to: Programs, attrs: Mapping[str, Any]) -> tuple[Launch, ...]:
     function(to, *to.operands, **attrs)
     return to.finished()
 
@@ -219,9 +206,10 @@ def on_arrays(function: Callable[..., None]) -> Callable[..., Any]:
             identity = (*key[:count], repr(attrs))
             launches = cache[identity]
         if launches is None:
-            given = [x if x is None else layout_of(x) for x in inputs]
+            layouts = [x if x is None else layout_of(x) for x in inputs]
             try:
-                launches = cache.keep(identity, lowered(function, given, attrs, gpu.target))
+                launches = lowered(function, Programs(layouts, gpu.target), attrs)
+                cache.keep(identity, launches)
             except Unsupported:
                 return host.function(function.__name__.rstrip("_"))(*inputs, **attrs)
         results = gpu.run(launches, operands)

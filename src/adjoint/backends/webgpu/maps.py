@@ -17,7 +17,9 @@ from .lowering import Programs
 from .programs import Program
 
 WIDTH = 64  # invocations of a workgroup
-NONE: Mapping[int, Any] = MappingProxyType({})  # of numbers
+Views = Sequence[View]
+Known = Mapping[int, Any]  # numbers, by their positions
+NONE: Known = MappingProxyType({})
 MOST_GROUPS = 4096  # each invocation takes several elements beyond that
 
 
@@ -26,9 +28,9 @@ class KernelCall(NamedTuple):
 
     to: Programs
     kernel: Kernel
-    views: Sequence[View]
-    outputs: Sequence[View]
-    numbers: Mapping[int, Any]
+    views: Views
+    outputs: Views
+    numbers: Known
 
     @property
     def arrays(self) -> dict[str, View]:
@@ -55,11 +57,7 @@ class KernelCall(NamedTuple):
 
 
 def lower_map(
-    to: Programs,
-    kernel: Kernel,
-    views: Sequence[View],
-    outputs: Sequence[View] | None = None,
-    numbers: Mapping[int, Any] = NONE,
+    to: Programs, kernel: Kernel, views: Views, outputs: Views | None = None, numbers: Known = NONE
 ) -> None:
     """Launch a kernel on the elements of views that broadcast."""
     shape = broadcast_shape([x.shape for x in views])
@@ -89,16 +87,8 @@ def axis_words(prefix: str, axes: Axes, arrays: Iterable[str]) -> dict[str, int]
 @functools.cache
 def program_of(kernel: Kernel, loops: Loops, width: int) -> tuple[Program, dict[str, float]]:
     """The program of a kernel, and the words in it that are always the same."""
-    text = render(kernel, loops, width)
-    program = Program(
-        "rows" if kernel.reduces else "elements",
-        text.inputs,
-        text.outputs,
-        text.words,
-        text.body,
-        declarations=text.declarations,
-        workgroup=width,
-    )
+    text, name = render(kernel, loops, width), "rows" if kernel.reduces else "elements"
+    program = Program(name, text.arrays, text.words, text.body, text.declarations, width)
     return program, text.constants
 
 

@@ -44,19 +44,12 @@ class Program:
     """
 
     def __init__(
-        self,
-        name: str,
-        inputs: Mapping[str, str],
-        outputs: Mapping[str, str],
-        words: str,
-        body: str,
-        *,
-        declarations: str = "",
-        workgroup: int = 64,
+        self, name: str, arrays: str, words: str, body: str, declarations: str, workgroup: int
     ) -> None:
         self.name, self.workgroup = name, workgroup
+        inputs, outputs = map(typed, arrays.split("->"))
         self.access = "r" * len(inputs) + "w" * len(outputs)
-        self.arrays = (*inputs, *outputs)
+        self.arrays = tuple([array for array, _ in (*inputs, *outputs)])
         members = typed(words)
         self.words = tuple([word for word, _ in members])
         starts = [f"at_{array}" for array in self.arrays]
@@ -64,9 +57,8 @@ class Program:
         packing = struct.Struct("<" + "".join(FORMATS[type] for _, type in members))
         self.pack, self.unpack, self.size = packing.pack, packing.unpack, packing.size
         self.put = struct.Struct(f"{self.size}s").pack_into
-        types16 = [type for type in (*inputs.values(), *outputs.values()) if "f16" in type]
-        lines = ["enable f16;"] if types16 else []
-        for k, (array, type) in enumerate((*inputs.items(), *outputs.items())):
+        lines = ["enable f16;"] if "f16" in arrays else []
+        for k, (array, type) in enumerate((*inputs, *outputs)):
             how = "read" if k < len(inputs) else "read_write"
             lines.append(f"@group(0) @binding({k}) var<storage, {how}> {array}: array<{type}>;")
         fields = ", ".join(f"{word}: {type}" for word, type in members)
@@ -102,25 +94,22 @@ class Program:
 
 
 def wgsl(
-    name: str, arrays: str, words: str, *, declarations: str = "", workgroup: int = 64
+    name: str, arrays: str, words: str, declarations: str = "", workgroup: int = 64
 ) -> Callable[[str], Program]:
     """Declare a program: what this returns is given the body. `arrays`: "inputs -> outputs"."""
-    inputs, outputs = (dict(typed(side)) for side in arrays.split("->"))
-    return lambda body: Program(
-        name, inputs, outputs, words, body, declarations=declarations, workgroup=workgroup
-    )
+    return lambda body: Program(name, arrays, words, body, declarations, workgroup)
 
 
 def per_element(
-    name: str, arrays: str, words: str, *, declarations: str = "", workgroup: int = WORKGROUP
+    name: str, arrays: str, words: str, declarations: str = "", workgroup: int = WORKGROUP
 ) -> Callable[[str], Program]:
     """Declare a program whose body is run for each number `at` below the word `size`."""
-    words = f"size {words}"
-    declared = wgsl(name, arrays, words, declarations=declarations, workgroup=workgroup)
-    return lambda body: declared(f"""
+    head = f"""
     let at = group * {workgroup}u + lane;
     if (at >= p.size) {{ return; }}
-    {body}""")
+    """
+    words = f"size {words}"
+    return lambda body: Program(name, arrays, words, head + body, declarations, workgroup)
 
 
 def typed(names: str) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ that results don't depend on the GPU.
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,17 @@ from ..launches import View
 from ..spaces import Ints, merged, steps_in
 from .arrays import broadcast_shape, contiguous
 from .lowering import Programs
-from .maps import NONE, WIDTH, KernelCall, as_contiguous, axis_words, laid_out, lower_map
+from .maps import (
+    NONE,
+    WIDTH,
+    KernelCall,
+    Known,
+    Views,
+    as_contiguous,
+    axis_words,
+    laid_out,
+    lower_map,
+)
 from .programs import ROUNDS, per_element
 
 WIDE = 256  # invocations of a workgroup that takes a long row
@@ -44,10 +54,10 @@ INT32 = np.dtype("i4")
 def lower_rows(
     to: Programs,
     kernel: Kernel,
-    views: Sequence[View],
+    views: Views,
     axis: Ints,
-    outputs: Sequence[View] | None = None,
-    numbers: Mapping[int, Any] = NONE,
+    outputs: Views | None = None,
+    numbers: Known = NONE,
 ) -> None:
     """Launch a kernel whose rows run along `axis`, which stays as ones in outputs that have one
     element for each row; so it does in views that have."""

@@ -213,14 +213,12 @@ def program(name: str, dtype: np.dtype, task: str) -> Program:
     """`task`: find the "totals" of parts, what is "before" each of them, or the "out"put; or that
     of "whole" rows, which have one part."""
     scan, stored = scan_of(name, dtype), WGSL[dtype]
-    inputs = {} if task == "before" else dict.fromkeys(scan.inputs.split(), stored)
-    starts = [f"at_{x}" for x in inputs]
+    given = [] if task == "before" else scan.inputs.split()
+    inputs = [f"{x}:{stored}" for x in given] + (["before:State"] if task == "out" else [])
+    outputs = [f"out:{stored}"] + ([f"exponents:{stored}"] if scan.exponent else [])
     if task in ("totals", "before"):
-        outputs = {"totals": "State"}
-    else:
-        outputs = {"out": stored} | ({"exponents": stored} if scan.exponent else {})
-    if task == "out":
-        inputs["before"] = "State"
+        outputs = ["totals:State"]
+    words = " ".join(["rows inner length width parts chunks reverse", *[f"at_{x}" for x in given]])
     item = "" if task == "before" else f"fn item(at: u32) -> State {{ return {scan.item}; }}"
     declarations = f"""
 alias T = {"f32" if stored == "f16" else stored};
@@ -233,15 +231,9 @@ fn along(k: u32) -> u32 {{ return select(k, p.length - 1u - k, p.reverse != 0u) 
 {item}
 {FACTOR if "Factor" in scan.fields else ""}
 var<workgroup> states: array<State, {LANES}>;"""
-    return Program(
-        f"running {name}, {task}",
-        inputs,
-        outputs,
-        " ".join(["rows inner length width parts chunks reverse", *starts]),
-        BEFORE if task == "before" else walking(scan, task),
-        declarations=declarations,
-        workgroup=LANES,
-    )
+    name, arrays = f"running {name}, {task}", " ".join([*inputs, "->", *outputs])
+    body = BEFORE if task == "before" else walking(scan, task)
+    return Program(name, arrays, words, body, declarations, LANES)
 
 
 BEFORE = f"""

@@ -113,17 +113,14 @@ def plus(dtype: np.dtype) -> str:
 def adding(x: np.dtype, out: np.dtype, rank: int) -> Program:
     """The first and the last run of a chunk may go on in others: their sums are handed on."""
     type, stored = WGSL[summed_in(out)], WGSL[out]
-    return wgsl(
-        "add runs",
-        f"x:{WGSL[x]} keys order -> out:{stored} sums:{type} sum_keys",
-        "size inner row length chunks ordered at_x at_out unit " + per_axis(rank, "n out"),
-        declarations=f"""
+    arrays = f"x:{WGSL[x]} keys order -> out:{stored} sums:{type} sum_keys"
+    words = "size inner row length chunks ordered at_x at_out unit " + per_axis(rank, "n out")
+    declarations = f"""
 fn hand_on(place: u32, at: u32, key: u32, sum: {type}) {{
     sums[place * p.inner + at] = sum;
     if (at == 0u) {{ sum_keys[place] = key; }}
-}}""",
-        workgroup=WORKGROUP,
-    )(f"""
+}}"""
+    return wgsl("add runs", arrays, words, declarations, WORKGROUP)(f"""
     let number = group * {WORKGROUP}u + lane;
     let chunk = number / p.inner;
     let at = number % p.inner;
@@ -167,12 +164,9 @@ def look_up(to: Programs, out: View, x: View, index: View, axis: int) -> None:
 @functools.cache
 def looking_up(dtype: np.dtype, index: str) -> Program:
     type, stored = WGSL[summed_in(dtype)], WGSL[dtype]
-    return per_element(
-        "scatter along",
-        f"x:{stored} index:{index} -> out:{stored} status:atomic<u32>",
-        "inner count length at_x at_index",
-        declarations=position(index),
-    )(f"""
+    arrays = f"x:{stored} index:{index} -> out:{stored} status:atomic<u32>"
+    words = "inner count length at_x at_index"
+    return per_element("scatter along", arrays, words, position(index))(f"""
     let wanted = at / p.inner % p.length;
     var source = at / p.inner / p.length * p.count * p.inner + at % p.inner;
     var sum = {type}(0);

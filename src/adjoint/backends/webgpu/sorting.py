@@ -231,12 +231,9 @@ def searchsorted(to: Programs, x: View, values: View, *, after: bool) -> None:
 
 @functools.cache
 def searching(type: str, kind: str) -> Program:
-    return per_element(
-        "searchsorted",
-        f"x:{type} values:{type} -> out",
-        "length at_x at_values stride after",
-        declarations=ranking(kind),
-    )(f"""
+    arrays = f"x:{type} values:{type} -> out"
+    words = "length at_x at_values stride after"
+    return per_element("searchsorted", arrays, words, ranking(kind))(f"""
     let value = rank({bits("values[p.at_values + at]", type)});
     var low = 0u;
     var high = p.length;

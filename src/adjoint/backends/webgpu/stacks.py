@@ -19,7 +19,8 @@ def step_words(**arrays: View) -> dict[str, int]:
     """The words of views of three axes, by their names in the program."""
     words = {}
     for name, x in arrays.items():
-        words[name + "_step"], words[name + "_row"], words[name + "_column"] = x.strides
+        step, row, column = x.strides
+        words |= {f"{name}_step": step, f"{name}_row": row, f"{name}_column": column}
     return words
 
 

@@ -80,26 +80,26 @@ class Status:
             self.is_due = True
         return FIRST // 2 + self.complaints.setdefault(complaint, len(self.complaints))
 
-    def examine(self, words: np.ndarray) -> None:
+    def examine(self, found: np.ndarray) -> None:
         """Look at the words, as they were read: raise what they say."""
         complaints, self.complaints, self.is_due = list(self.complaints), {}, False
-        failed = np.flatnonzero(words[FIRST::2])
-        if not words[0] and not len(failed):
+        failed = np.flatnonzero(found[FIRST::2])
+        if not found[0] and not len(failed):
             return
         handle = self.array.memory.buffer.handle
         self.gpu.queue.write_buffer(handle, 0, np.zeros(SIZE, WORD))
-        errors: list[Exception] = [out_of_range(self.gpu.name, words)] if words[0] else []
+        errors: list[Exception] = [out_of_range(self.gpu.name, found)] if found[0] else []
         for k in failed:
             describe, *args = complaints[k]
-            index, word = words[FIRST + 2 * k :][:2].tolist()
+            index, word = found[FIRST + 2 * k :][:2].tolist()
             errors.append(describe(*args, index - 1, word))
         for other in errors[1:]:
             errors[0].add_note(f"And: {other}")
         raise errors[0]
 
 
-def out_of_range(device: str, words: np.ndarray) -> IndexingError:
-    index, length, unsigned = words[1:4].tolist()
+def out_of_range(device: str, found: np.ndarray) -> IndexingError:
+    index, length, unsigned = found[1:4].tolist()
     index -= 0 if unsigned else index >> 31 << 32
     return IndexingError(
         f"an index given to {device} was out of range: {index} for an axis of length {length}. It "

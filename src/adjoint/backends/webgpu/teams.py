@@ -34,9 +34,8 @@ class Team(NamedTuple):
         self, name: str, arrays: str, words: str, more: str = ""
     ) -> Callable[[str], Program]:
         """Declare a program that is given the `count` of matrices; `more`: declarations."""
-        declarations, workgroup = self.declarations + more, self.workgroup
-        words = f"count {words}"
-        declared = wgsl(name, arrays, words, declarations=declarations, workgroup=workgroup)
+        declarations, words = self.declarations + more, f"count {words}"
+        declared = wgsl(name, arrays, words, declarations, self.workgroup)
         return lambda body: declared(self.head + body)
 
 

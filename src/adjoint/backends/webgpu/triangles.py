@@ -39,13 +39,9 @@ def keep_triangle(to: Programs, out: View, x: View, k: int, upper: bool) -> None
 @functools.cache
 def mirror_program(name: str, type: str, value: str) -> Program:
     """`value` is made of an element, and of its mirror image."""
-    return wgsl(
-        name,
-        f"x:{type} -> out:{type}",
-        f"count n tiles {steps('x')}",
-        declarations=f"var<workgroup> opposite: array<{type}, {SIDE * (SIDE + 1)}>;",
-        workgroup=SIDE * SIDE,
-    )(f"""
+    words = f"count n tiles {steps('x')}"
+    declarations = f"var<workgroup> opposite: array<{type}, {SIDE * (SIDE + 1)}>;"
+    return wgsl(name, f"x:{type} -> out:{type}", words, declarations, SIDE * SIDE)(f"""
         let tiles = p.tiles * p.tiles;
         let matrix = group / tiles;
         if (matrix >= p.count) {{ return; }}

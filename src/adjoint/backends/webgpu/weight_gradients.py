@@ -137,17 +137,15 @@ def images_by_gradients(type: str, to: str, rank: int, columns: int, wide: int) 
         out[row * p.channels * p.taps + column] = {to}(sum);
     }}
     """
-    return wgsl(
-        f"images_by_gradients {type} {to} {rank} {columns}x{TALL // columns}x{wide}",
-        f"x:{type} g:{type} -> out:{to}",
-        WORDS + per_axis(rank, AXIS_WORDS),
-        declarations=f"""
+    name = f"images_by_gradients {type} {to} {rank} {columns}x{TALL // columns}x{wide}"
+    arrays = f"x:{type} g:{type} -> out:{to}"
+    words = WORDS + per_axis(rank, AXIS_WORDS)
+    declarations = f"""
             const LANES = {LANES}u; const TALL = {TALL}u; const WIDE = {wide}u;
             const SHARE = {TALL * count}u;
             var<workgroup> shares: array<{vector}, {LANES * TALL * count}>;
-        """,
-        workgroup=LANES,
-    )(body)
+        """
+    return wgsl(name, arrays, words, declarations, LANES)(body)
 
 
 def split(batch: int, positions: int, tiles: int) -> Ints:
