@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjoint import backends
+from adjoint.backends.launches import View
 from adjoint.backends.webgpu.adapters import label
-from adjoint.backends.webgpu.programs import Program
+from adjoint.backends.webgpu.lowering import Programs, on_arrays
+from adjoint.backends.webgpu.programs import Program, wgsl
 
 from ._common import Report, duration, markdown_table
 
@@ -44,26 +46,34 @@ NEURAL = {
     "vector times matrix": ("1x1024", "1024x1024"),
 }
 
-SIMPLEST = Program(
+SIMPLEST = wgsl(
     "simplest matmul",
-    {"x": "f32", "y": "f32"},
-    {"out": "f32"},
-    "rows columns inner count x_batch x_row x_column y_batch y_row y_column",
-    """
+    "x:f32 y:f32 -> out:f32",
+    "at_x at_y rows columns inner count x_batch x_row x_column y_batch y_row y_column",
+)("""
     let unit = group * 64u + lane;
     if (unit >= p.count) { return; }
     let j = unit % p.columns;
     let i = unit / p.columns % p.rows;
     let batch = unit / p.columns / p.rows;
-    let x_start = batch * p.x_batch + i * p.x_row;
-    let y_start = batch * p.y_batch + j * p.y_column;
+    let x_start = p.at_x + batch * p.x_batch + i * p.x_row;
+    let y_start = p.at_y + batch * p.y_batch + j * p.y_column;
     var sum = 0.0;
     for (var k = 0u; k < p.inner; k++) {
         sum += x[x_start + k * p.x_column] * y[y_start + k * p.y_row];
     }
     out[unit] = sum;
-""",
-)
+""")
+
+
+@on_arrays
+def simplest(to: Programs, x: View, y: View) -> None:
+    (*batch, rows, inner), columns = x.shape, y.shape[-1]
+    out = to.result((*batch, rows, columns), x.dtype)
+    steps = dict(zip(("x_batch", "x_row", "x_column"), (0, *x.strides)[-3:], strict=True))
+    steps |= zip(("y_batch", "y_row", "y_column"), (0, *y.strides)[-3:], strict=True)
+    sizes = dict(rows=rows, columns=columns, inner=inner, count=out.size)
+    to.launch(SIMPLEST, -(-out.size // 64), x, y, out, **sizes, **steps)
 
 
 class Tiling(NamedTuple):
@@ -154,15 +164,8 @@ def program_of(tiling: Tiling) -> Program:
 """
     tiles = {"x_tile": height * depth // width, "y_tile": length * depth // width}
     memory = [f"var<workgroup> {tile}: array<{type}, {n}>;" for tile, n in tiles.items() if depth]
-    return Program(
-        str(tiling),
-        {"x": type, "y": type},
-        {"out": type},
-        "",
-        body,
-        declarations=" ".join(memory),
-        workgroup=tiling.lanes[0] * lanes,
-    )
+    arrays, threads = f"x:{type} y:{type} -> out:{type}", tiling.lanes[0] * lanes
+    return wgsl(str(tiling), arrays, "at_x at_y", " ".join(memory), threads)(body)
 
 
 class Runner:
@@ -182,23 +185,14 @@ class Runner:
         return x.view(lengths, strides)
 
     def chosen(self, x: Any, y: Any) -> Any:
-        return self.backend.KERNELS["matmul"](x, y)
-
-    def simplest(self, x: Any, y: Any) -> Any:
-        (*batch, rows, inner), columns = x.shape, y.shape[-1]
-        out = self.gpu.empty((*batch, rows, columns), x.dtype)
-        strides = [array.strides if batch else (0, *array.strides) for array in (x, y)]
-        words = [rows, columns, inner, out.size, *strides[0], *strides[1]]
-        self.gpu.run(SIMPLEST, [x, y, out], words, -(-out.size // 64))
-        return out
+        return self.backend.FUNCTIONS["matmul"](x, y)
 
     def tiled(self, tiling: Tiling) -> Callable[[Any, Any], Any]:
         program = program_of(tiling)
 
-        def product(x: Any, y: Any) -> Any:
-            out = self.gpu.empty((SIZE, SIZE), x.dtype)
-            self.gpu.run(program, [x, y, out], [0], tiling.groups)
-            return out
+        @on_arrays
+        def product(to: Programs, x: View, y: View) -> None:
+            to.launch(program, tiling.groups, x, y, to.result((SIZE, SIZE), x.dtype))
 
         return product
 
@@ -238,7 +232,7 @@ def run(rounds: int) -> Report:
 
 def searched(runner: Runner, rounds: int) -> tuple[dict[str, float], list[str]]:
     """Times of all tilings of a large product, and what is wrong with the one that is chosen."""
-    products = {"chosen": runner.chosen, "simplest": runner.simplest}
+    products = {"chosen": runner.chosen, "simplest": simplest}
     products |= {str(tiling): runner.tiled(tiling) for tiling in TILINGS}
     x, y = runner.matrix(f"{SIZE}x{SIZE}"), runner.matrix(f"{SIZE}x{SIZE}")
     times = runner.best(products, x, y, rounds)
@@ -261,7 +255,7 @@ def neural(runner: Runner, rounds: int) -> dict[str, dict[str, float]]:
     figures, rows = {}, []
     for name, (x_shape, y_shape) in NEURAL.items():
         x, y = runner.matrix(x_shape), runner.matrix(y_shape)
-        products = {"chosen": runner.chosen, "simplest": runner.simplest}
+        products = {"chosen": runner.chosen, "simplest": simplest}
         times = figures[name] = runner.best(products, x, y, rounds)
         gain = times["simplest"] / times["chosen"]
         cells = [duration(times["chosen"]), speeds(times["chosen"], x.size * y.shape[-1])[1]]

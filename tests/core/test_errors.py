@@ -731,8 +731,10 @@ def fake(monkeypatch):
     module: Any = SimpleNamespace(
         DEVICE="fake",
         Array=FakeArray,
-        KERNELS={name: on_fake(kernel) for name, kernel in backends.backend("cpu").KERNELS.items()},
-        kernel_of=lambda op: module.KERNELS.get(op.name),
+        FUNCTIONS={
+            name: on_fake(kernel) for name, kernel in backends.backend("cpu").FUNCTIONS.items()
+        },
+        kernel_of=lambda op: module.FUNCTIONS.get(op.name),
         from_numpy=FakeArray,
         to_numpy=lambda x: x.values,
         scalar=lambda value, dtype: FakeArray(np.array(value, dtype)),

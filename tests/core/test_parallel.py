@@ -213,7 +213,7 @@ def test_a_blas_with_threads_of_its_own_is_asked_for_one_thing_at_a_time(
 ) -> None:
     busy, most, meeting = [0], [0], [iter(range(0))]
     meet = threading.Barrier(2, timeout=30)
-    kernel = parallel.cpu.KERNELS["matmul"]
+    kernel = parallel.cpu.FUNCTIONS["matmul"]
 
     def counted(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         busy[0] += 1

@@ -31,7 +31,7 @@ class Call(NamedTuple):
 
 def call_of(sample: Sample, dtype: str = "f8") -> Call:
     """What a record's op is given on the CPU."""
-    kernels, met = OPS[sample.op].kernels, []
+    kernels, met = OPS[sample.op].functions, []
     function = kernels[np.ndarray]
 
     def noted(*inputs: Any, **attrs: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adjoint.backends.cpu import KERNELS as TABLE
+from adjoint.backends.cpu import FUNCTIONS as TABLE
 from adjoint.backends.cpu import NUMPY, indexing, reductions, threefry, thresholds, windows
 from adjoint.backends.cpu.jit import threads
 from adjoint.backends.cpu.lowering import places as fast_places
@@ -343,7 +343,7 @@ PADDINGS = {
     "one side": ((1, 0), (0, 1)),
 }
 SIZES = [(33, 40), (9, 17)]
-KERNELS = [(2, 2), (3, 3), (2, 5)]
+FUNCTIONS = [(2, 2), (3, 3), (2, 5)]
 STRIDES = [(2, 2), (1, 1), (3, 4), (2, 3)]
 
 
@@ -369,7 +369,7 @@ def assert_pools(x: np.ndarray, geometry: dict, launches: Launches) -> None:
 
 @pytest.mark.parametrize("padding", PADDINGS.values(), ids=PADDINGS)
 @pytest.mark.parametrize("stride", STRIDES, ids=str)
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("kernel", FUNCTIONS, ids=str)
 def test_max_pool(kernel: tuple, stride: tuple, padding: tuple, eager: Launches) -> None:
     for size in SIZES:
         geometry = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": (1, 1)}
@@ -430,7 +430,7 @@ def test_windows_that_miss_the_image_are_left_to_numpy(eager: Launches) -> None:
 
 @pytest.mark.parametrize("padding", PADDINGS.values(), ids=PADDINGS)
 @pytest.mark.parametrize("stride", STRIDES, ids=str)
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("kernel", FUNCTIONS, ids=str)
 def test_sums_of_windows(kernel: tuple, stride: tuple, padding: tuple, eager: Launches) -> None:
     geometry = {"kernel": kernel, "stride": stride, "padding": padding}
     x = numbers((2, 3, 33, 40), "f4")

@@ -727,7 +727,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter:
 
     for call in TAKING_APART:
         op: Any = call.op  # type: ignore[attr-defined]
-        monkeypatch.setitem(op.kernels, np.ndarray, counted(op, op.kernels[np.ndarray]))
+        monkeypatch.setitem(op.functions, np.ndarray, counted(op, op.functions[np.ndarray]))
     return counts
 
 

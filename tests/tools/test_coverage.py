@@ -27,12 +27,12 @@ def test_op_is_complete(name: str) -> None:
     op = OPS[name]
     assert op.rules or op.vjp or not op.differentiable
     assert any(sample.op == name for sample in TABLE), "no record in tests/support/samples.py"
-    assert name in cpu.KERNELS, "no line in the NumPy table"
+    assert name in cpu.FUNCTIONS, "no line in the NumPy table"
     assert CALLS[name].__doc__, "no docstring"
 
 
 def test_the_numpy_table_has_no_line_without_an_op() -> None:
-    assert set(cpu.KERNELS) == set(OPS)
+    assert set(cpu.FUNCTIONS) == set(OPS)
 
 
 @pytest.mark.parametrize("name", PUBLIC)

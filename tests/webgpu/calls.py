@@ -46,7 +46,7 @@ def computed(
 ) -> tuple[list[np.ndarray], tuple[np.ndarray, ...]]:
     """What the device finds, and what NumPy does, of the same shapes; int64 is int32 there."""
     given = [laid_out(webgpu, x, layout) for x in arrays]
-    found = as_tuple(webgpu.KERNELS[name](*given, **attrs))
+    found = as_tuple(webgpu.FUNCTIONS[name](*given, **attrs))
     wanted = as_tuple(NUMPY[name](*arrays, **attrs))
     assert [x.shape for x in found] == [x.shape for x in wanted]
     dtypes = [np.dtype("i4") if x.dtype == np.int64 else x.dtype for x in wanted]

@@ -127,7 +127,7 @@ def test_bits_are_kept(webgpu) -> None:
     """NaNs with a payload, -0 and denormal numbers are moved as they are."""
     x = np.array([0x7FC12345, 0x80000000, 0x00000001, 0xFF800000], "u4").view("f4")
     at = webgpu.from_numpy(np.array([3, 2, 1, 0], "i4"))
-    kernels, given = webgpu.KERNELS, webgpu.from_numpy(x)
+    kernels, given = webgpu.FUNCTIONS, webgpu.from_numpy(x)
     for found in (
         kernels["index"](given, at, spec=("array",)),
         kernels["take_along_axis"](given, at, axis=0),
@@ -145,7 +145,7 @@ def test_arrays_of_one_number(webgpu, rng) -> None:
         return webgpu.Array(shape, np.dtype(dtype), None, number=value)
 
     at = places(rng, 4, (6,))
-    kernels, given = webgpu.KERNELS, laid_out(webgpu, at)
+    kernels, given = webgpu.FUNCTIONS, laid_out(webgpu, at)
     threes = np.full((6, 2), 3, "f4")
     for found, wanted in (
         (kernels["index"](number((4, 2), "f4", 3.0), given, spec=("array",)), threes),
@@ -211,7 +211,7 @@ def test_sums_are_right_and_always_the_same(webgpu, rng, count, bins, inner) -> 
     given = laid_out(webgpu, x), laid_out(webgpu, at)
     wanted = NUMPY["scatter"](x.astype("f8"), at, spec=("array",), shape=(bins, inner))
     attrs = {"spec": ("array",), "shape": (bins, inner)}
-    found = [webgpu.to_numpy(webgpu.KERNELS["scatter"](*given, **attrs)) for _ in range(2)]
+    found = [webgpu.to_numpy(webgpu.FUNCTIONS["scatter"](*given, **attrs)) for _ in range(2)]
     np.testing.assert_allclose(found[0], wanted, rtol=1e-6)
     assert found[0].tobytes() == found[1].tobytes()
 
@@ -250,7 +250,7 @@ def test_an_index_out_of_range_raises_when_data_is_read(webgpu, call, dtype, bad
     at = np.arange(count).astype(dtype)
     at[count // 2] = bad
     out = OUT_OF_RANGE[call](
-        webgpu.KERNELS,
+        webgpu.FUNCTIONS,
         lambda *shape: webgpu.from_numpy(np.ones(shape, "f4")),
         webgpu.from_numpy(at),
     )
@@ -266,7 +266,7 @@ def test_the_status_is_read_only_after_a_program_that_may_have_set_it(webgpu, rn
     reads = webgpu.gpu.counts["reads"]
     check(webgpu)
     assert webgpu.gpu.counts["reads"] == reads
-    webgpu.KERNELS["index"](x, laid_out(webgpu, places(rng, 5, 3)), spec=("array",))
+    webgpu.FUNCTIONS["index"](x, laid_out(webgpu, places(rng, 5, 3)), spec=("array",))
     check(webgpu)
     check(webgpu)
     assert webgpu.gpu.counts["reads"] == reads + 1
@@ -275,11 +275,11 @@ def test_the_status_is_read_only_after_a_program_that_may_have_set_it(webgpu, rn
 def test_what_is_known_to_be_out_of_range_raises_at_once(webgpu) -> None:
     empty, at = laid_out(webgpu, np.zeros((0, 3), "f4")), laid_out(webgpu, np.zeros(2, "i4"))
     with pytest.raises(IndexError, match="axis 0 with size 0"):
-        webgpu.KERNELS["index"](empty, at, spec=("array",))
+        webgpu.FUNCTIONS["index"](empty, at, spec=("array",))
     with pytest.raises(IndexError, match="index 3 is out of bounds for axis 1 with size 3"):
-        webgpu.KERNELS["index"](laid_out(webgpu, np.zeros((2, 3), "f4")), at, spec=("array", 3))
+        webgpu.FUNCTIONS["index"](laid_out(webgpu, np.zeros((2, 3), "f4")), at, spec=("array", 3))
     with pytest.raises(IndexError, match="axis 0 with size 0"):
-        webgpu.KERNELS["take_along_axis"](laid_out(webgpu, np.zeros(0, "f4")), at, axis=0)
+        webgpu.FUNCTIONS["take_along_axis"](laid_out(webgpu, np.zeros(0, "f4")), at, axis=0)
 
 
 # What isn't zero, and joining

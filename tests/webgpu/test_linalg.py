@@ -68,7 +68,7 @@ def test_triangle(webgpu, shape: tuple, dtype: str) -> None:
     x = (random(shape) * 9).astype(dtype)
     for k in (-40, -2, -1, 0, 1, 40):
         for upper in (False, True):
-            out = webgpu.KERNELS["triangle"](webgpu.from_numpy(x), k=k, upper=upper)
+            out = webgpu.FUNCTIONS["triangle"](webgpu.from_numpy(x), k=k, upper=upper)
             assert out.dtype == x.dtype
             expected = NUMPY["triangle"](x, k=k, upper=upper)
             np.testing.assert_array_equal(webgpu.to_numpy(out), expected)
@@ -79,13 +79,13 @@ def test_triangle(webgpu, shape: tuple, dtype: str) -> None:
 def test_mirror_images(webgpu, name: str, n: int, batch: tuple) -> None:
     x = random((*batch, n, n))
     for same in layouts(webgpu, x):
-        np.testing.assert_array_equal(webgpu.to_numpy(webgpu.KERNELS[name](same)), NUMPY[name](x))
+        np.testing.assert_array_equal(webgpu.to_numpy(webgpu.FUNCTIONS[name](same)), NUMPY[name](x))
 
 
 def test_nans_beyond_a_triangle_are_gone(webgpu) -> None:
     x = np.full((3, 3), np.nan, np.float32)
     x[np.tril_indices(3)] = 1
-    out = webgpu.to_numpy(webgpu.KERNELS["triangle"](webgpu.from_numpy(x), k=0, upper=False))
+    out = webgpu.to_numpy(webgpu.FUNCTIONS["triangle"](webgpu.from_numpy(x), k=0, upper=False))
     np.testing.assert_array_equal(out, np.tri(3, dtype=np.float32))
 
 
@@ -96,7 +96,7 @@ def test_nans_beyond_a_triangle_are_gone(webgpu) -> None:
 def test_cholesky(webgpu, n: int, batch: tuple) -> None:
     x = definite((*batch, n, n))
     for same in layouts(webgpu, x):
-        out = webgpu.to_numpy(webgpu.KERNELS["cholesky"](same))
+        out = webgpu.to_numpy(webgpu.FUNCTIONS["cholesky"](same))
         close(out, np.linalg.cholesky(*wide(x)), 4 * (n + 2) * EPS)
         assert not np.triu(out, 1).any()
 
@@ -106,7 +106,7 @@ def test_cholesky_gradient(webgpu, n: int, batch: tuple) -> None:
     dout, out = random((*batch, n, n), seed=1), np.linalg.cholesky(definite((*batch, n, n)))
     expected = NUMPY["cholesky_gradient"](*wide(dout, out))
     for g, same in zip(layouts(webgpu, dout), layouts(webgpu, out), strict=True):
-        result = webgpu.to_numpy(webgpu.KERNELS["cholesky_gradient"](g, same))
+        result = webgpu.to_numpy(webgpu.FUNCTIONS["cholesky_gradient"](g, same))
         close(result, expected, 8 * (n + 2) * EPS)
         np.testing.assert_array_equal(result, result.swapaxes(-1, -2))
 
@@ -122,7 +122,7 @@ def exchanged(x: np.ndarray, pivots: np.ndarray) -> np.ndarray:
 def test_lu(webgpu, n: int, batch: tuple) -> None:
     x = random((*batch, n, n))
     for same in layouts(webgpu, x):
-        factors, pivots = map(webgpu.to_numpy, webgpu.KERNELS["lu"](same))
+        factors, pivots = map(webgpu.to_numpy, webgpu.FUNCTIONS["lu"](same))
         assert pivots.dtype == np.int32 and pivots.shape == x.shape[:-1]
         for index in np.ndindex(*batch):
             (own,) = wide(factors[index])
@@ -137,7 +137,7 @@ def test_lu(webgpu, n: int, batch: tuple) -> None:
 def test_pivots_are_the_first_of_the_largest(webgpu, n: int) -> None:
     """Of Hadamard's and other matrices of ones, nothing is rounded at first, and there are ties."""
     x = np.where(np.random.default_rng(n).random((n, n)) < 0.5, -1, 1).astype(np.float32)
-    _, pivots = map(webgpu.to_numpy, webgpu.KERNELS["lu"](webgpu.from_numpy(x)))
+    _, pivots = map(webgpu.to_numpy, webgpu.FUNCTIONS["lu"](webgpu.from_numpy(x)))
     rest = x.astype(np.float64)
     for k in range(3):
         pivot = k + int(np.argmax(np.abs(rest[k:, k])))
@@ -150,8 +150,8 @@ def test_pivots_are_the_first_of_the_largest(webgpu, n: int) -> None:
 def test_a_permutation_is_inverted_exactly(webgpu, n: int) -> None:
     x = np.eye(n, dtype=np.float32)[np.random.default_rng(n).permutation(n)]
     on_gpu = webgpu.from_numpy(x)
-    np.testing.assert_array_equal(webgpu.to_numpy(webgpu.KERNELS["inv"](on_gpu)), x.T)
-    assert webgpu.to_numpy(webgpu.KERNELS["det"](on_gpu)) == round(np.linalg.det(x))
+    np.testing.assert_array_equal(webgpu.to_numpy(webgpu.FUNCTIONS["inv"](on_gpu)), x.T)
+    assert webgpu.to_numpy(webgpu.FUNCTIONS["det"](on_gpu)) == round(np.linalg.det(x))
 
 
 @cases
@@ -163,8 +163,8 @@ def test_equations(webgpu, n: int, batch: tuple, transposed: bool) -> None:
     for k in RIGHT_SIDES:
         y = random((*batch, n, k), seed=1)
         for same, right in zip(layouts(webgpu, x), layouts(webgpu, y), strict=True):
-            parts = webgpu.KERNELS["lu"](same)
-            out = webgpu.to_numpy(webgpu.KERNELS["lu_solve"](same, *parts, right, **attrs))
+            parts = webgpu.FUNCTIONS["lu"](same)
+            out = webgpu.to_numpy(webgpu.FUNCTIONS["lu_solve"](same, *parts, right, **attrs))
             assert out.shape == y.shape and out.dtype == np.float32
             left, solution = wide(turned, out)
             missing = np.abs(left @ solution - y).max((-2, -1), initial=0)
@@ -176,7 +176,7 @@ def test_equations(webgpu, n: int, batch: tuple, transposed: bool) -> None:
 def test_inverse(webgpu, n: int, batch: tuple) -> None:
     x = regular((*batch, n, n))
     for same in layouts(webgpu, x):
-        out = webgpu.to_numpy(webgpu.KERNELS["inv"](same))
+        out = webgpu.to_numpy(webgpu.FUNCTIONS["inv"](same))
         close(out, np.linalg.inv(*wide(x)), 4 * (n + 2) * EPS)
 
 
@@ -189,12 +189,12 @@ def test_triangular_equations(webgpu, n: int, batch: tuple, upper: bool) -> None
         for unit in (False, True):
             expected = NUMPY["solve_triangular"](*wide(x, y), upper=upper, unit=unit)
             for same, right in zip(layouts(webgpu, x), layouts(webgpu, y), strict=True):
-                out = webgpu.KERNELS["solve_triangular"](same, right, upper=upper, unit=unit)
+                out = webgpu.FUNCTIONS["solve_triangular"](same, right, upper=upper, unit=unit)
                 close(webgpu.to_numpy(out), expected, 4 * (n + 2) * EPS)
         if not upper:
             expected = NUMPY["cholesky_solve"](*wide(x, y))
             for same, right in zip(layouts(webgpu, x), layouts(webgpu, y), strict=True):
-                out = webgpu.KERNELS["cholesky_solve"](same, right)
+                out = webgpu.FUNCTIONS["cholesky_solve"](same, right)
                 close(webgpu.to_numpy(out), expected, 8 * (n + 2) * EPS)
 
 
@@ -206,7 +206,7 @@ def test_what_is_beyond_a_triangle_isn_t_read(webgpu, n: int) -> None:
             inside = np.tri(n, k=-1 if unit else 0, dtype=bool)
             hidden = np.where(inside.T if upper else inside, x, np.nan)
             args = webgpu.from_numpy(hidden), webgpu.from_numpy(y)
-            out = webgpu.KERNELS["solve_triangular"](*args, upper=upper, unit=unit)
+            out = webgpu.FUNCTIONS["solve_triangular"](*args, upper=upper, unit=unit)
             expected = NUMPY["solve_triangular"](*wide(x, y), upper=upper, unit=unit)
             close(webgpu.to_numpy(out), expected, 4 * (n + 2) * EPS)
 
@@ -215,11 +215,11 @@ def test_matrices_broadcast_to_right_sides(webgpu) -> None:
     for n in (4, BLOCK + 3):
         x, y = triangular((3, n, n)), random((2, 3, n, 5))
         one, many = webgpu.from_numpy(x), webgpu.from_numpy(y)
-        out = webgpu.KERNELS["solve_triangular"](one, many, upper=True, unit=False)
+        out = webgpu.FUNCTIONS["solve_triangular"](one, many, upper=True, unit=False)
         expected = NUMPY["solve_triangular"](*wide(x, y), upper=True, unit=False)
         close(webgpu.to_numpy(out), expected, 4 * (n + 2) * EPS)
-        parts = webgpu.KERNELS["lu"](one)
-        out = webgpu.KERNELS["lu_solve"](one, *parts, many, transposed=False, asked="solve")
+        parts = webgpu.FUNCTIONS["lu"](one)
+        out = webgpu.FUNCTIONS["lu_solve"](one, *parts, many, transposed=False, asked="solve")
         close(webgpu.to_numpy(out), np.linalg.solve(*wide(x, y)), 4 * (n + 2) * EPS)
 
 
@@ -227,15 +227,15 @@ def test_batch_axes_that_aren_t_one_stride_apart(webgpu) -> None:
     whole = regular((4, 3, 6, 6))
     on_gpu = webgpu.from_numpy(whole)
     swapped = on_gpu.view((3, 4, 6, 6), (36, 108, 6, 1))
-    out = webgpu.to_numpy(webgpu.KERNELS["inv"](swapped))
+    out = webgpu.to_numpy(webgpu.FUNCTIONS["inv"](swapped))
     close(out, np.linalg.inv(*wide(whole.swapaxes(0, 1))), 32 * EPS)
 
 
 def test_a_number_for_all_elements(webgpu) -> None:
     ones = webgpu.Array((2, 40, 40), np.dtype("f4"), None, number=1.0)
-    out = webgpu.to_numpy(webgpu.KERNELS["triangle"](ones, k=0, upper=True))
+    out = webgpu.to_numpy(webgpu.FUNCTIONS["triangle"](ones, k=0, upper=True))
     np.testing.assert_array_equal(out, np.triu(np.ones((2, 40, 40))))
-    assert webgpu.to_numpy(webgpu.KERNELS["det"](ones)).tolist() == [0, 0]
+    assert webgpu.to_numpy(webgpu.FUNCTIONS["det"](ones)).tolist() == [0, 0]
 
 
 # Determinants.
@@ -246,11 +246,11 @@ def test_determinants(webgpu, n: int, batch: tuple) -> None:
     x = regular((*batch, n, n))
     expected = np.linalg.slogdet(*wide(x))
     for same in layouts(webgpu, x):
-        sign, logarithm, factors, pivots = webgpu.KERNELS["slogdet"](same, real=x.dtype)
+        sign, logarithm, factors, pivots = webgpu.FUNCTIONS["slogdet"](same, real=x.dtype)
         np.testing.assert_array_equal(webgpu.to_numpy(sign), expected[0])
         close(webgpu.to_numpy(logarithm), expected[1], 2 * (n + 2) * EPS)
         assert factors.shape == x.shape and pivots.shape == x.shape[:-1]
-        det = webgpu.to_numpy(webgpu.KERNELS["det"](same))
+        det = webgpu.to_numpy(webgpu.FUNCTIONS["det"](same))
         assert det.shape == x.shape[:-2]
         with np.errstate(over="ignore"):
             whole = np.linalg.det(*wide(x)).astype(np.float32)
@@ -270,12 +270,12 @@ def test_determinants_of_large_and_small_numbers(webgpu) -> None:
         [np.float32(2) ** -120, np.float32(2) ** -20, 3, 1],
     ]
     x = np.stack([np.diag(d) for d in diagonals]).astype(np.float32)
-    sign, logarithm, *_ = webgpu.KERNELS["slogdet"](webgpu.from_numpy(x), real=x.dtype)
+    sign, logarithm, *_ = webgpu.FUNCTIONS["slogdet"](webgpu.from_numpy(x), real=x.dtype)
     with np.errstate(divide="ignore"):
         expected = np.log(np.abs(np.array(diagonals))).sum(-1)
     np.testing.assert_array_equal(webgpu.to_numpy(sign), [-1, 1, 1, 1, -1, np.nan, 0, 1])
     np.testing.assert_allclose(webgpu.to_numpy(logarithm), expected, rtol=1e-6, atol=1e-6)
-    det = webgpu.to_numpy(webgpu.KERNELS["det"](webgpu.from_numpy(x)))
+    det = webgpu.to_numpy(webgpu.FUNCTIONS["det"](webgpu.from_numpy(x)))
     np.testing.assert_allclose(det[[0, 1, 2, 4, 5, 6]], [-1, np.inf, 0, -np.inf, np.nan, 0], 1e-6)
 
 
@@ -287,7 +287,7 @@ def test_cofactors_and_their_change(webgpu, n: int, batch: tuple) -> None:
         expected = NUMPY[name](*wide(*inputs))
         tolerance = 8 * (n + 2) * EPS * max(1, np.abs(expected).max(initial=0))
         for views in zip(*(layouts(webgpu, one) for one in inputs), strict=True):
-            found = webgpu.to_numpy(webgpu.KERNELS[name](*views))
+            found = webgpu.to_numpy(webgpu.FUNCTIONS[name](*views))
             assert found.shape == x.shape
             np.testing.assert_allclose(found, expected, atol=tolerance, rtol=0)
 
@@ -300,7 +300,7 @@ def test_cofactors_of_singular_matrices(webgpu, n: int, missing: int) -> None:
     x, y = of_rank(n - missing, shape), random(shape, seed=1)
     size = np.linalg.norm(x, 2, (-2, -1)).max()
     for name, inputs, degree in (("cofactors", (x,), 1), ("cofactors_change", (x, y), 2)):
-        found = webgpu.to_numpy(webgpu.KERNELS[name](*map(webgpu.from_numpy, inputs)))
+        found = webgpu.to_numpy(webgpu.FUNCTIONS[name](*map(webgpu.from_numpy, inputs)))
         expected = NUMPY[name](*wide(*inputs))
         limit = n * n * EPS * size ** (n - degree)
         np.testing.assert_allclose(found, expected, atol=limit, rtol=0)
@@ -355,7 +355,7 @@ def test_a_matrix_that_isn_t_positive_definite(webgpu, n: int, order: int) -> No
     x = np.tile(np.eye(n, dtype=np.float32), (2, 2, 1, 1))
     x[1, 0, order - 1, order - 1] = -1
     x[1, 1, 0, 0] = -1
-    out = webgpu.KERNELS["cholesky"](webgpu.from_numpy(x))
+    out = webgpu.FUNCTIONS["cholesky"](webgpu.from_numpy(x))
     match = rf"cholesky: matrix \(1, 0\) in a tensor .*minor of order {order} isn't"
     found = refused(webgpu, out, match)
     np.testing.assert_array_equal(found[0], x[0])
@@ -366,7 +366,7 @@ def test_the_last_minor_of_many_blocks_isn_t_positive(webgpu) -> None:
     n = 2 * BLOCK + 3
     x = definite((n, n))
     x[-1, -1] = 0
-    out = webgpu.KERNELS["cholesky"](webgpu.from_numpy(x))
+    out = webgpu.FUNCTIONS["cholesky"](webgpu.from_numpy(x))
     assert np.isnan(refused(webgpu, out, f"the matrix of shape .*minor of order {n} isn't")).all()
 
 
@@ -374,7 +374,7 @@ def test_a_matrix_with_nans_isn_t_positive_definite(webgpu) -> None:
     x = np.eye(3, dtype=np.float32)
     x[1, 0] = np.nan
     refused(
-        webgpu, webgpu.KERNELS["cholesky"](webgpu.from_numpy(x)), "has NaNs or infinities in it"
+        webgpu, webgpu.FUNCTIONS["cholesky"](webgpu.from_numpy(x)), "has NaNs or infinities in it"
     )
 
 
@@ -383,7 +383,7 @@ def test_singular_matrices_have_no_inverse(webgpu, n: int) -> None:
     one = np.eye(n, dtype=np.float32)
     x = np.stack([one, np.ones((n, n), np.float32), one])
     found = refused(
-        webgpu, webgpu.KERNELS["inv"](webgpu.from_numpy(x)), r"inv: matrix \(1,\) .* singular"
+        webgpu, webgpu.FUNCTIONS["inv"](webgpu.from_numpy(x)), r"inv: matrix \(1,\) .* singular"
     )
     np.testing.assert_array_equal(found[[0, 2]], x[[0, 2]])
     assert np.isnan(found[1]).all()
@@ -396,7 +396,7 @@ def test_a_singular_matrix_of_many_right_sides(webgpu) -> None:
     )
     refused(
         webgpu,
-        webgpu.KERNELS["solve_triangular"](x, y, upper=True, unit=False),
+        webgpu.FUNCTIONS["solve_triangular"](x, y, upper=True, unit=False),
         r"matrix \(0, 0\) in a tensor of shape \(5, 2, 1, 1\)",
     )
 
@@ -405,8 +405,8 @@ def test_who_asks_for_the_solution_is_named(webgpu) -> None:
     x = webgpu.from_numpy(np.zeros((2, 2), np.float32))
     errors = {"solve": ad.ArgumentError, "slogdet": ad.GradientError}
     for asked, error in errors.items():
-        parts = webgpu.KERNELS["lu"](x)
-        out = webgpu.KERNELS["lu_solve"](x, *parts, x, transposed=False, asked=asked)
+        parts = webgpu.FUNCTIONS["lu"](x)
+        out = webgpu.FUNCTIONS["lu_solve"](x, *parts, x, transposed=False, asked=asked)
         assert np.isnan(refused(webgpu, out, rf"{asked}: the matrix .* is singular", error)).all()
 
 
@@ -416,23 +416,25 @@ def test_singular_triangles(webgpu, n: int) -> None:
     x[1, -1, -1] = 0
     on_gpu = webgpu.from_numpy(x)
     solve: dict[str, Callable] = {
-        "lower": lambda: webgpu.KERNELS["solve_triangular"](
+        "lower": lambda: webgpu.FUNCTIONS["solve_triangular"](
             on_gpu, on_gpu, upper=False, unit=False
         ),
-        "upper": lambda: webgpu.KERNELS["solve_triangular"](on_gpu, on_gpu, upper=True, unit=False),
-        "cholesky": lambda: webgpu.KERNELS["cholesky_solve"](on_gpu, on_gpu),
+        "upper": lambda: webgpu.FUNCTIONS["solve_triangular"](
+            on_gpu, on_gpu, upper=True, unit=False
+        ),
+        "cholesky": lambda: webgpu.FUNCTIONS["cholesky_solve"](on_gpu, on_gpu),
     }
     for call in solve.values():
         found = refused(webgpu, call(), rf"matrix \(1,\) .*: element {n - 1} of its diagonal is 0")
         np.testing.assert_array_equal(found[0], x[0])
         assert np.isnan(found[1]).all()
-    out = webgpu.KERNELS["solve_triangular"](on_gpu, on_gpu, upper=True, unit=True)
+    out = webgpu.FUNCTIONS["solve_triangular"](on_gpu, on_gpu, upper=True, unit=True)
     np.testing.assert_array_equal(webgpu.to_numpy(out), x)
 
 
 def test_the_determinant_of_a_singular_matrix_is_no_error(webgpu) -> None:
     x = webgpu.from_numpy(np.stack([np.eye(40), np.ones((40, 40))]).astype(np.float32))
-    sign, logarithm, *_ = webgpu.KERNELS["slogdet"](x, real=x.dtype)
+    sign, logarithm, *_ = webgpu.FUNCTIONS["slogdet"](x, real=x.dtype)
     assert webgpu.to_numpy(sign).tolist() == [1, 0]
     assert webgpu.to_numpy(logarithm).tolist() == [0, -np.inf]
 
@@ -442,13 +444,13 @@ def test_nans_stay(webgpu, n: int) -> None:
     x = np.eye(n, dtype=np.float32)
     x[1, 0] = np.nan
     on_gpu = webgpu.from_numpy(x)
-    assert np.isnan(webgpu.to_numpy(webgpu.KERNELS["inv"](on_gpu))).any()
-    assert np.isnan(webgpu.to_numpy(webgpu.KERNELS["slogdet"](on_gpu, real=x.dtype)[1]))
-    assert np.isnan(webgpu.to_numpy(webgpu.KERNELS["det"](on_gpu)))
+    assert np.isnan(webgpu.to_numpy(webgpu.FUNCTIONS["inv"](on_gpu))).any()
+    assert np.isnan(webgpu.to_numpy(webgpu.FUNCTIONS["slogdet"](on_gpu, real=x.dtype)[1]))
+    assert np.isnan(webgpu.to_numpy(webgpu.FUNCTIONS["det"](on_gpu)))
 
 
 def test_far_from_singular(webgpu) -> None:
-    call = webgpu.KERNELS["far_from_singular"]
+    call = webgpu.FUNCTIONS["far_from_singular"]
     good = regular((2, 40, 40))
     near = good.copy()
     near[1] = np.diag([*np.ones(39), 1e-3])
@@ -484,7 +486,7 @@ def test_gauge(webgpu) -> None:
     limit = float(np.sqrt(EPS))
 
     def call() -> Any:
-        return webgpu.KERNELS["gauge"](
+        return webgpu.FUNCTIONS["gauge"](
             *map(webgpu.from_numpy, (x, free, scale)), asked="free: of what?"
         )
 
@@ -500,29 +502,29 @@ def test_gauge(webgpu) -> None:
 
 def test_the_first_of_several_complaints_is_raised_and_all_are_over(webgpu) -> None:
     zero = webgpu.from_numpy(np.zeros((2, 2), np.float32))
-    webgpu.KERNELS["cholesky"](zero)
-    webgpu.KERNELS["inv"](zero)
+    webgpu.FUNCTIONS["cholesky"](zero)
+    webgpu.FUNCTIONS["inv"](zero)
     refused(webgpu, zero, "cholesky: the matrix")
 
 
 def test_nothing_is_looked_at_without_need(webgpu) -> None:
     good = webgpu.from_numpy(np.eye(3, dtype=np.float32))
-    webgpu.to_numpy(webgpu.KERNELS["inv"](good))
+    webgpu.to_numpy(webgpu.FUNCTIONS["inv"](good))
     reads = webgpu.gpu.counts["reads"]
     webgpu.to_numpy(good)
     assert webgpu.gpu.counts["reads"] == reads + 1
-    webgpu.KERNELS["inv"](good)
+    webgpu.FUNCTIONS["inv"](good)
     assert webgpu.gpu.counts["reads"] == reads + 1
 
 
 def test_more_complaints_than_there_are_words_for(webgpu) -> None:
     good, zero = (webgpu.from_numpy(m.astype(np.float32)) for m in (np.eye(2), np.zeros((2, 2))))
-    parts = webgpu.KERNELS["lu"](good)
+    parts = webgpu.FUNCTIONS["lu"](good)
     for k in range(100):
         asked = f"solve{k}"
-        webgpu.KERNELS["lu_solve"](good, *parts, good, transposed=False, asked=asked)
-    parts = webgpu.KERNELS["lu"](zero)
-    out = webgpu.KERNELS["lu_solve"](zero, *parts, good, transposed=False, asked="last")
+        webgpu.FUNCTIONS["lu_solve"](good, *parts, good, transposed=False, asked=asked)
+    parts = webgpu.FUNCTIONS["lu"](zero)
+    out = webgpu.FUNCTIONS["lu_solve"](zero, *parts, good, transposed=False, asked="last")
     refused(webgpu, out, "last: the matrix")
 
 
@@ -531,9 +533,9 @@ def test_results_are_the_same_each_time(webgpu) -> None:
     on_gpu, right = webgpu.from_numpy(x), webgpu.from_numpy(y)
 
     def results() -> list[np.ndarray]:
-        parts = webgpu.KERNELS["lu"](on_gpu)
-        out = webgpu.KERNELS["lu_solve"](on_gpu, *parts, right, transposed=True, asked="solve")
-        factor = webgpu.KERNELS["cholesky"](on_gpu)
+        parts = webgpu.FUNCTIONS["lu"](on_gpu)
+        out = webgpu.FUNCTIONS["lu_solve"](on_gpu, *parts, right, transposed=True, asked="solve")
+        factor = webgpu.FUNCTIONS["cholesky"](on_gpu)
         return [webgpu.to_numpy(one) for one in (*parts, out, factor)]
 
     for one, other in zip(results(), results(), strict=True):

@@ -55,9 +55,9 @@ def call(request, webgpu) -> Any:
 
 def eager(webgpu, name: str, arrays: list[Any], attrs: dict[str, Any]) -> list[np.ndarray]:
     if name == "random_bits":
-        results = webgpu.KERNELS[name](webgpu.gpu, *arrays, **attrs)
-    elif name in webgpu.KERNELS:
-        results = webgpu.KERNELS[name](*arrays, **attrs)
+        results = webgpu.FUNCTIONS[name](webgpu.gpu, *arrays, **attrs)
+    elif name in webgpu.FUNCTIONS:
+        results = webgpu.FUNCTIONS[name](*arrays, **attrs)
     else:
         from adjoint.backends.webgpu.elementwise import function
 
@@ -187,7 +187,7 @@ def test_layouts_of_one_shape_have_launches_of_their_own(webgpu, layout: str) ->
 def test_a_zero_and_a_negative_zero_arent_the_same_attribute(webgpu) -> None:
     x = webgpu.from_numpy(np.zeros((1, 1), np.float32))
     signs = [
-        np.signbit(webgpu.to_numpy(webgpu.KERNELS["pad"](x, pad_width=((0, 1), (0, 0)), value=v)))
+        np.signbit(webgpu.to_numpy(webgpu.FUNCTIONS["pad"](x, pad_width=((0, 1), (0, 0)), value=v)))
         for v in (0.0, -0.0)
     ]
     assert [sign[1, 0] for sign in signs] == [False, True]
@@ -197,4 +197,4 @@ def test_every_op_that_is_lowered_has_a_function_on_arrays(webgpu) -> None:
     from adjoint.backends.webgpu.elementwise import MORE
     from adjoint.kernels.ops import OPS
 
-    assert {*LOWERINGS} - {*OPS, *MORE} <= {*webgpu.KERNELS}
+    assert {*LOWERINGS} - {*OPS, *MORE} <= {*webgpu.FUNCTIONS}

@@ -34,7 +34,7 @@ def on_device(webgpu, x):
 
 
 def product(webgpu, x, y):
-    return webgpu.to_numpy(webgpu.KERNELS["matmul"](on_device(webgpu, x), on_device(webgpu, y)))
+    return webgpu.to_numpy(webgpu.FUNCTIONS["matmul"](on_device(webgpu, x), on_device(webgpu, y)))
 
 
 def lowered(webgpu, x, y):
@@ -215,7 +215,7 @@ def test_zero_lengths(webgpu, x_shape, y_shape, dtype):
 def test_operands_that_are_one_number(webgpu):
     x = whole_numbers((35, 20))
     three = webgpu.Array((20, 45), np.dtype(np.float32), None, number=3.0)
-    out = webgpu.KERNELS["matmul"](webgpu.from_numpy(x), three)
+    out = webgpu.FUNCTIONS["matmul"](webgpu.from_numpy(x), three)
     np.testing.assert_array_equal(webgpu.to_numpy(out), x @ np.full((20, 45), 3, np.float32))
 
 
@@ -289,7 +289,7 @@ def test_no_operand_is_copied(webgpu, x_layout, y_layout):
     x, y = LAYOUTS[x_layout]((40, 36)), LAYOUTS[y_layout]((36, 52))
     first, second = on_device(webgpu, x), on_device(webgpu, y)
     before = launches(webgpu)
-    webgpu.KERNELS["matmul"](first, second)
+    webgpu.FUNCTIONS["matmul"](first, second)
     assert launches(webgpu) == before + 1
 
 

@@ -21,7 +21,7 @@ STATES = {
 
 def draw(webgpu: Any, op: str, *inputs: Any, **attrs: Any) -> tuple:
     """The results of an op, and the state after it, on the device."""
-    return webgpu.KERNELS[op](webgpu.gpu, *inputs, **attrs)
+    return webgpu.FUNCTIONS[op](webgpu.gpu, *inputs, **attrs)
 
 
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)

@@ -102,7 +102,7 @@ def test_the_largest_of_all_keys_comes_before_what_fills_a_tile(webgpu) -> None:
 
 def test_topk_of_one_number(webgpu) -> None:
     x = webgpu.Array((3, 5), np.dtype("f4"), None, number=2.0)
-    found, indices = webgpu.KERNELS["topk"](x, k=4, axis=1, largest=True)
+    found, indices = webgpu.FUNCTIONS["topk"](x, k=4, axis=1, largest=True)
     assert webgpu.to_numpy(found).tolist() == [[2.0] * 4] * 3
     assert webgpu.to_numpy(indices).tolist() == [[0, 1, 2, 3]] * 3
 
@@ -210,7 +210,7 @@ def test_running_bools_and_halves(webgpu, rng) -> None:
 
 def test_running_is_always_the_same(webgpu, rng) -> None:
     x = laid_out(webgpu, rng.standard_normal((3, 30_000)).astype("f4"))
-    runs = [webgpu.KERNELS["cumulative_sum"](x, axis=1, reverse=False) for _ in range(2)]
+    runs = [webgpu.FUNCTIONS["cumulative_sum"](x, axis=1, reverse=False) for _ in range(2)]
     assert webgpu.to_numpy(runs[0]).tobytes() == webgpu.to_numpy(runs[1]).tobytes()
 
 

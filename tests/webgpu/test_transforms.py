@@ -324,7 +324,7 @@ def test_an_op_with_a_kernel_for_the_cpu_only_says_so(kind: Callable, name: str)
 
 
 def test_an_op_may_bring_a_kernel_for_the_device() -> None:
-    kernels = {"cpu": np.negative, "webgpu": ad.negative.op.kernels[type(on("webgpu", 1.0).raw)]}
+    kernels = {"cpu": np.negative, "webgpu": ad.negative.op.functions[type(on("webgpu", 1.0).raw)]}
     opposite = ad.op.elementwise("opposite", x=lambda g: -g, kernels=kernels)
     for device in ("cpu", "webgpu"):
         x = leaf(device, [1.0, -2.0])

@@ -110,7 +110,7 @@ def test_convolution_of_known_numbers(webgpu):
     """An array of one number has no memory until a program needs it."""
     x, w = np.full((2, 3, 5, 6), 2, np.float32), np.full((4, 3, 2, 2), 3, np.float32)
     numbers = [webgpu.Array(z.shape, z.dtype, None, number=z.flat[0].item()) for z in (x, w)]
-    found = webgpu.KERNELS["conv"](*numbers, None, **geometry(2, padding=1), groups=1)
+    found = webgpu.FUNCTIONS["conv"](*numbers, None, **geometry(2, padding=1), groups=1)
     expected = NUMPY["conv"](x, w, None, **geometry(2, padding=1), groups=1)
     np.testing.assert_array_equal(webgpu.to_numpy(found), expected)
 
@@ -161,7 +161,7 @@ def test_sums_of_products_are_rounded_as_often_as_there_are_terms_at_most(webgpu
         attrs = {**attrs, **case.geometry}
         exact = NUMPY[name](*[z.astype(np.float64) for z in arrays], **attrs)
         found = webgpu.to_numpy(
-            webgpu.KERNELS[name](*[laid_out(webgpu, z) for z in arrays], **attrs)
+            webgpu.FUNCTIONS[name](*[laid_out(webgpu, z) for z in arrays], **attrs)
         )
         error = np.abs(found - exact) / magnitude(name, *arrays, **attrs)
         assert error.max() < 10 * 6e-8 * math.sqrt(terms), name
@@ -170,7 +170,7 @@ def test_sums_of_products_are_rounded_as_often_as_there_are_terms_at_most(webgpu
 def test_weight_gradients_are_the_same_each_time(webgpu):
     case = CASES["a sum in parts"]
     x, g = laid_out(webgpu, real(*case.x)), laid_out(webgpu, real(*case.out, seed=1))
-    run = webgpu.KERNELS["conv_weight"]
+    run = webgpu.FUNCTIONS["conv_weight"]
     results = [run(x, g, w_shape=case.w, **case.geometry) for _ in range(3)]
     first, *others = [webgpu.to_numpy(out).tobytes() for out in results]
     assert others == [first, first]
@@ -245,7 +245,7 @@ def test_pooling_of_known_numbers(webgpu):
     number = webgpu.Array(x.shape, x.dtype, None, number=2.0)
     for name, shape in (("max_pool", geometry(2, 2, 1)), ("window_sum", {})):
         attrs = {"kernel": (2, 3), **(shape or without_dilation(geometry(2, 2, 1)))}
-        expected, found = NUMPY[name](x, **attrs), webgpu.KERNELS[name](number, **attrs)
+        expected, found = NUMPY[name](x, **attrs), webgpu.FUNCTIONS[name](number, **attrs)
         if name == "window_sum":
             expected, found = (expected,), (found,)
         for e, f in zip(expected, found, strict=True):
@@ -267,7 +267,9 @@ def test_largest_of_special_values(webgpu, kernel):
     x[2] = np.random.default_rng(5).choice(special[4:6], (5, 21, 23))
     shape = {"kernel": kernel, **geometry(2, 2, 1)}
     expected, places = NUMPY["max_pool"](x, **shape)
-    found, indices = map(webgpu.to_numpy, webgpu.KERNELS["max_pool"](laid_out(webgpu, x), **shape))
+    found, indices = map(
+        webgpu.to_numpy, webgpu.FUNCTIONS["max_pool"](laid_out(webgpu, x), **shape)
+    )
     np.testing.assert_array_equal(indices, places)
     np.testing.assert_array_equal(found, expected)
 
@@ -283,5 +285,5 @@ def test_sum_over_large_windows_is_exact_to_float32(webgpu):
     for kernel in ((300, 280), (250, 260)):
         attrs = {"kernel": kernel, "stride": (20, 10), "padding": ((0, 0), (0, 0))}
         exact = NUMPY["window_sum"](x.astype(np.float64), **attrs)
-        found = webgpu.to_numpy(webgpu.KERNELS["window_sum"](laid_out(webgpu, x), **attrs))
+        found = webgpu.to_numpy(webgpu.FUNCTIONS["window_sum"](laid_out(webgpu, x), **attrs))
         np.testing.assert_allclose(found, exact, rtol=1e-6, atol=0)

@@ -74,11 +74,11 @@ class Op:
         self.needs_graph = needs_graph
         self.batch = batch or BATCHING.get(kind, "each")
         self.forward = forward
-        self.own_kernels = kernels or {}
+        self.own_functions = kernels or {}
         self.is_self_made = bool(forward or kernels)  # what computes it isn't a backend's
         self.arity = 0  # set where a dispatcher specialised by arity serves the op
         self.call: Any = None  # the dispatcher, where it isn't the general one
-        self.kernels = Kernels(self)
+        self.functions = Functions(self)
         self.plans: dict[tuple, Plan] = {}
         self._check()
 
@@ -142,7 +142,7 @@ class Op:
         return plan
 
 
-class Kernels(dict):
+class Functions(dict):
     """Raw array type -> the function that computes an op on such arrays."""
 
     def __init__(self, op: Op) -> None:
@@ -157,18 +157,18 @@ class Kernels(dict):
 
     def find(self, backend: Any) -> Callable:
         op = self.op
-        own = op.own_kernels.get(backend.DEVICE)
-        kernel = own or (op.forward and from_forward(op, backend)) or backend.kernel_of(op)
-        if kernel is None:
+        own = op.own_functions.get(backend.DEVICE)
+        function = own or (op.forward and from_forward(op, backend)) or backend.function_of(op)
+        if function is None:
             raise ArgumentError(
                 f"op {op.name} has no implementation on {backend.DEVICE}: declare it with "
                 f"forward= or kernels={{{backend.DEVICE!r}: function}}"
             )
-        return kernel
+        return function
 
 
 def from_forward(op: Op, backend: Any) -> Callable:
-    """A kernel from a forward that is written in adjoint ops."""
+    """A function from a forward that is written in adjoint ops."""
     forward: Any = op.forward
 
     def run(*inputs: Any, **attrs: Any) -> Any:

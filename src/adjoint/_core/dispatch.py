@@ -18,14 +18,14 @@ from .tensor import Tensor, new_tensor, wrap
 new_node = Node.__new__
 FLOATS, INTEGERS = backends.FLOATS, backends.INTEGERS
 
-# Raised on the fast path by operands that it isn't made for, and by kernels that refuse them.
+# Raised on the fast path by operands that it isn't made for, and by functions that refuse them.
 NOT_FAST = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
 
 def unary(op: Op) -> Callable[[Any], Tensor]:
     """The dispatcher of an op with one input and no attributes."""
     op.arity = 1
-    kernels, plan = op.kernels, None
+    functions, plan = op.functions, None
     keeps_dtype, differentiable = op.dtype is None, op.differentiable
     keeps_shape = op.kind == "elementwise"
 
@@ -36,7 +36,7 @@ def unary(op: Op) -> Callable[[Any], Tensor]:
             return apply_coerced(op, x)
         try:
             node, data = x.node, x.raw
-            out = kernels[type(data)](data)
+            out = functions[type(data)](data)
             dtype = out.dtype
             if keeps_dtype and dtype is not data.dtype:
                 return apply_coerced(op, x)
@@ -69,7 +69,7 @@ def unary(op: Op) -> Callable[[Any], Tensor]:
 def binary(op: Op) -> Callable[[Any, Any], Tensor]:
     """The dispatcher of an op with two inputs and no attributes."""
     op.arity = 2
-    kernels = op.kernels
+    functions = op.functions
     keeps_dtype, differentiable = op.dtype is None, op.differentiable
     plan_x = plan_y = plan_xy = None
 
@@ -88,7 +88,7 @@ def binary(op: Op) -> Callable[[Any, Any], Tensor]:
                 y_node, y_data = y.node, y.raw
                 if y_data.dtype is not x_data.dtype:
                     return apply_coerced(op, x, y)
-            out = kernels[type(x_data)](x_data, y_data)
+            out = functions[type(x_data)](x_data, y_data)
             dtype = out.dtype
             if keeps_dtype and dtype is not x_data.dtype:
                 return apply_coerced(op, x, y)
@@ -129,7 +129,7 @@ def binary(op: Op) -> Callable[[Any, Any], Tensor]:
 
 def attributed(op: Op) -> Callable[..., Tensor]:
     """The dispatcher of an op with one input, one output, and attributes."""
-    kernels, plan = op.kernels, None
+    functions, plan = op.functions, None
     differentiable = op.differentiable
 
     def call(x, /, **attrs):
@@ -139,7 +139,7 @@ def attributed(op: Op) -> Callable[..., Tensor]:
             return apply_checked(op, (x,), attrs)
         try:
             node, data = x.node, x.raw
-            out = as_array(kernels[type(data)](data, **attrs))
+            out = as_array(functions[type(data)](data, **attrs))
         except NOT_FAST:
             return apply_checked(op, (x,), attrs)
         if node is None or not word or not differentiable or out.dtype.kind != "f":

@@ -28,7 +28,7 @@ from .promotion import as_operand, beside_tensors, check_devices, promoted
 from .shape_inference import infer_shapes
 from .tensor import Tensor, describe, wrap
 
-# What a kernel's errors are called when they reach the user.
+# What a function's errors are called when they reach the user.
 EXPLAINED = {TypeError: DTypeError, IndexError: IndexingError, OverflowError: RangeError}
 
 
@@ -96,10 +96,10 @@ def execute(op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
         if module is not None and len(tensors) < len(raw):
             dtype = scalar_dtype(op, inputs)
             raw = [module.scalar(x, dtype) if type(x) in SCALAR_RANK else x for x in raw]
-        kernel = op.kernels[arrays]
+        function = op.functions[arrays]
         if mode.word & PROFILE:
-            kernel = timed(op.name, "forward", kernel)
-        results = kernel(*raw, **attrs)
+            function = timed(op.name, "forward", function)
+        results = function(*raw, **attrs)
     except (TypeError, ValueError, IndexError, OverflowError) as error:
         if op.is_self_made or isinstance(error, AdjointError):
             raise
@@ -111,7 +111,7 @@ def execute(op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
 
 
 def check_results(op: Op, results: Any, arrays: type) -> None:
-    """Raise unless the results of a user's kernel or forward fit the declaration."""
+    """Raise unless the results of a user's function or forward fit the declaration."""
     names = ", ".join(op.results)
     if not isinstance(results, (tuple, list)) or len(results) != len(op.results):
         raise ArgumentError(f"op {op.name}: its results are {names}, but it returned {results!r}")
@@ -122,7 +122,7 @@ def check_results(op: Op, results: Any, arrays: type) -> None:
 
 
 def explained(op: Op, inputs: Any, error: Exception) -> AdjointError:
-    """A kernel's error, with what it was given."""
+    """A function's error, with what it was given."""
     given = ", ".join(describe(x) if isinstance(x, Tensor) else repr(x) for x in inputs)
     cls = next((c for b, c in EXPLAINED.items() if isinstance(error, b)), ArgumentError)
     return cls(f"{op.name}({given}): {error}")

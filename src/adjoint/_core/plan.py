@@ -41,7 +41,7 @@ class Declared(Protocol):
     variadic: bool
     arity: int
     is_self_made: bool
-    kernels: Any
+    functions: Any
 
     @property
     def gradients(self) -> tuple[str, ...]: ...
@@ -238,7 +238,7 @@ def compile_per_dtype(
             signature,
             lines,
             outputs,
-            lambda op: kernel_for_small(op, backend, ours),
+            lambda op: function_for_small(op, backend, ours),
             lambda value: backend.scalar(value, dtype),
             {"fused": fused},
             ours,
@@ -247,7 +247,7 @@ def compile_per_dtype(
 
 
 def call_compiled(compiled: Any, *args: Any, **attrs: Any) -> Any:
-    """Call what was made of expressions. Kernels of the user's in it run as the user has set NumPy,
+    """Call what was made of expressions. Functions of the user's in it run as the user has set NumPy,
     so that it is left to the others to be silent."""
     return compute(compiled, *args, **attrs) if compiled.ours else compiled(*args, **attrs)
 
@@ -262,14 +262,14 @@ def as_rules(function: Callable) -> PerDType:
     return PerDType(lambda dtype: compiled)
 
 
-def kernel_for_small(op: Declared, backend: Any, ours: bool) -> Callable:
+def function_for_small(op: Declared, backend: Any, ours: bool) -> Callable:
     """The function of an op where it is known that arrays aren't large; `ours`: among others that
     aren't the user's either."""
     if op.is_self_made:
-        return op.kernels[backend.Array]
+        return op.functions[backend.Array]
     is_plain = op.kind == "elementwise" and op.name in backend.NUMPY
-    kernel = backend.NUMPY[op.name] if is_plain else op.kernels[backend.Array]
-    return kernel if ours else computing(kernel)
+    function = backend.NUMPY[op.name] if is_plain else op.functions[backend.Array]
+    return function if ours else computing(function)
 
 
 class Projection:

@@ -28,9 +28,9 @@ class Backend(Protocol):
 
     DEVICE: str
     Array: type
-    KERNELS: dict[str, Callable]
+    FUNCTIONS: dict[str, Callable]
 
-    def kernel_of(self, op: Any) -> Callable | None:
+    def function_of(self, op: Any) -> Callable | None:
         """The function that computes an op on raw arrays; None if there is none."""
         ...
 

@@ -42,7 +42,7 @@ def order(length: int, reverse: bool) -> range:
 def lstm(x: np.ndarray, h: np.ndarray, c: np.ndarray, w: np.ndarray, reverse: bool) -> tuple:
     """States, cells and gates of all steps, from the input's share in the gates."""
     dtype, (length, n, size) = x.dtype, x.shape
-    run, product, turned = launcher(recurrent.lstm_step, dtype), cpu.KERNELS["matmul"], w.T
+    run, product, turned = launcher(recurrent.lstm_step, dtype), cpu.FUNCTIONS["matmul"], w.T
     out, cells = (cpu.empty((length, n, size // GATES), dtype) for _ in range(2))
     gates = cpu.empty(x.shape, dtype)
     inputs, outputs = by_gate(x), by_gate(gates)
@@ -65,7 +65,7 @@ def lstm_gradient(
 ) -> tuple:
     """The gradients of what entered the gates, and of the first state and cell."""
     dtype, length = gates.dtype, len(gates)
-    run, product = launcher(recurrent.lstm_step_gradient, dtype), cpu.KERNELS["matmul"]
+    run, product = launcher(recurrent.lstm_step_gradient, dtype), cpu.FUNCTIONS["matmul"]
     dx = cpu.empty(gates.shape, dtype)
     saved, outputs = by_gate(gates), by_gate(dx)
     dh, dc, following = np.zeros((len(c), len(w[0])), dtype), np.zeros_like(c), np.empty_like(c)

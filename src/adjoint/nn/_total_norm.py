@@ -25,7 +25,7 @@ def norm_of_norms(*xs: Tensor, ord: float = 2) -> Tensor:
 
 @computing
 def by_kernels(*xs: Any) -> np.ndarray:
-    one = backend("cpu").KERNELS["norm"]
+    one = backend("cpu").FUNCTIONS["norm"]
     parts = [one(x, axis=tuple(range(x.ndim)), keepdims=False) for x in xs]
     return np.array(np.hypot.reduce(parts, dtype=np.float64), xs[0].dtype)
 

@@ -1,8 +1,8 @@
-"""The CPU: storage is `numpy.ndarray`, and every op has a function in `KERNELS`.
+"""The CPU: storage is `numpy.ndarray`, and every op has a function in `FUNCTIONS`.
 
 `NUMPY` is the table of functions on NumPy. It is complete, and is the reference that kernels and
-other devices are tested against. `KERNELS` has compiled kernels in its place where arrays are large
-enough for them: see `dispatch`. They are in `op_tables`, which the first op loads.
+other devices are tested against. `FUNCTIONS` has those in its place that run compiled kernels where
+arrays are large enough: see `dispatch`. They are in `op_tables`, which the first op loads.
 """
 
 import functools
@@ -16,7 +16,7 @@ from ..._foundation.silence import compute, computing
 from . import blas, dispatch, indexing, thresholds
 from .blas import blas_threads as blas_threads
 from .jit.availability import available
-from .table import KERNELS as FUNCTIONS
+from .table import FUNCTIONS as ENTRIES
 
 DEVICE = "cpu"
 Array = np.ndarray
@@ -24,7 +24,7 @@ LEAST = thresholds.ELEMENTS
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("BACKWARD", "KERNELS", "NUMPY"):
+    if name not in ("BACKWARD", "FUNCTIONS", "NUMPY"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     from . import op_tables
 
@@ -64,14 +64,14 @@ def scalar(value: Any, dtype: np.dtype) -> np.ndarray:
     return compute(np.array, value, dtype) if constants is None else constants[value]
 
 
-def kernel_of(op: Any) -> Any:
+def function_of(op: Any) -> Any:
     """The function that computes an op, or None. Elementwise ops all have kernels.
 
     Functions that compute run without NumPy's warnings; those that only move elements give none.
     """
     from . import op_tables
 
-    function = op_tables.KERNELS.get(op.name)
+    function = op_tables.FUNCTIONS.get(op.name)
     if function is None or op.kind == "movement" or op.name in op_tables.DISPATCHED:
         return function
     if op.kind != "elementwise":
@@ -167,7 +167,7 @@ def axpy(array: np.ndarray, other: np.ndarray, alpha: float) -> None:
 
 def compute_into(array: np.ndarray, op: str, other: np.ndarray) -> bool:
     """array = op(array, other) in place, where op is a ufunc or has a kernel."""
-    function = FUNCTIONS.get(op) or __getattr__("NUMPY").get(op)
+    function = ENTRIES.get(op) or __getattr__("NUMPY").get(op)
     if not isinstance(function, np.ufunc) or array.strides != other.strides:
         return False
     if array.size < LEAST:

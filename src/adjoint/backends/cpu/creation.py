@@ -2,25 +2,25 @@
 
 import numpy as np
 
-from .table import kernel
+from .table import entry
 
 
-@kernel
+@entry
 def full(*, shape, value, dtype):
     zero = type(value) is int and value == 0
     return np.zeros(shape, dtype) if zero else np.full(shape, np.array(value, dtype))
 
 
-@kernel
+@entry
 def arange(*, start, stop, step, dtype):
     return np.arange(start, stop, step, dtype=dtype)
 
 
-@kernel
+@entry
 def linspace(*, start, stop, num, endpoint, dtype):
     return np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype)
 
 
-@kernel
+@entry
 def eye(*, rows, columns, k, dtype):
     return np.eye(rows, columns, k, dtype)

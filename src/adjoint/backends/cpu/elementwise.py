@@ -7,7 +7,7 @@ import numpy as np
 
 from .blas import axpy
 from .erf import erf
-from .table import KERNELS, kernel, refuse_complex, refuse_non_floats, wide
+from .table import FUNCTIONS, entry, refuse_complex, refuse_non_floats, wide
 
 
 def of_reals(compare: Callable) -> Callable:
@@ -91,10 +91,10 @@ UFUNCS = {
     "imag": np.imag,
     "conj": np.conjugate,
 }
-KERNELS.update(UFUNCS)
+FUNCTIONS.update(UFUNCS)
 
 
-@kernel
+@entry
 def floor_divide(x, y):
     """NumPy's, but infinities as the array API has them: inf // 2 is inf, 2 // -inf is -0."""
     out = np.floor_divide(x, y)
@@ -102,7 +102,7 @@ def floor_divide(x, y):
     return np.where(infinite, np.floor(np.divide(x, y)), out) if infinite.any() else out
 
 
-@kernel
+@entry
 def sigmoid(x):
     refuse_complex(x)
     e = np.exp(-np.abs(x))
@@ -114,12 +114,12 @@ def finite_below(x: np.ndarray) -> np.ndarray:
     return np.maximum(x, np.array(-1000, x.dtype))
 
 
-@kernel
+@entry
 def silu(x):
     return finite_below(x) * sigmoid(x)
 
 
-@kernel
+@entry
 def gelu(x):
     refuse_non_floats(x)
     y = x.astype(wide(x.dtype), copy=False)
@@ -130,7 +130,7 @@ def gelu(x):
     return out.astype(x.dtype, copy=False)
 
 
-@kernel
+@entry
 def gelu_tanh(x):
     refuse_non_floats(x)
     y = x.astype(wide(x.dtype), copy=False)
@@ -146,31 +146,31 @@ def gelu_tanh(x):
     return out.astype(x.dtype, copy=False)
 
 
-@kernel
+@entry
 def leaky_relu(x, *, negative_slope):
     refuse_complex(x)
     return np.where(x > 0, x, x * x.dtype.type(negative_slope))
 
 
-@kernel
+@entry
 def elu(x, *, alpha):
     refuse_complex(x)
     return np.where(x > 0, x, x.dtype.type(alpha) * np.expm1(np.minimum(x, 0)))
 
 
-@kernel
+@entry
 def scale(x, n):
     """NaN where n isn't finite."""
     return np.ldexp(x - (n - n), np.clip(n, -9999, 9999).astype(np.int32))
 
 
-@kernel
+@entry
 def relu(x):
     refuse_complex(x)
     return np.maximum(x, 0)
 
 
-@kernel
+@entry
 def where(condition, x, y):
     """np.where branches at each element: on large arrays selecting by bits is ten times as fast."""
     dtype = x.dtype
@@ -186,13 +186,13 @@ def where(condition, x, y):
     return (y ^ ((x ^ y) * chosen)).view(dtype)
 
 
-@kernel
+@entry
 def clip(x, lower, upper):
     x = x if lower is None else np.maximum(x, lower)
     return x if upper is None else np.minimum(x, upper)
 
 
-@kernel
+@entry
 def add_scaled(x, y, *, alpha):
     shape = np.broadcast_shapes(x.shape, y.shape)
     out = np.array(np.broadcast_to(x, shape), order="C")
@@ -200,6 +200,6 @@ def add_scaled(x, y, *, alpha):
     return out
 
 
-@kernel
+@entry
 def cast(x, *, dtype):
     return x.astype(dtype, copy=False)

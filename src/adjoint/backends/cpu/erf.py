@@ -7,7 +7,7 @@ Largest error over all x: 2 ulp in float64, 2.3 ulp in float32.
 
 import numpy as np
 
-from .table import kernel, refuse_non_floats, wide
+from .table import entry, refuse_non_floats, wide
 
 SINGLE_NEAR = (
     1.1283791658483509,
@@ -68,7 +68,7 @@ DOUBLE_FAR = (
 CHUNK = 8192  # elements that stay in the cache over all steps of a polynomial
 
 
-@kernel
+@entry
 def erf(x: np.ndarray) -> np.ndarray:
     refuse_non_floats(x)
     flat = np.ascontiguousarray(x, wide(x.dtype)).reshape(-1)

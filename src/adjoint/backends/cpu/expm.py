@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .table import kernel
+from .table import entry
 
 # By the degree of the polynomials, the largest norm for which they are exact to 53 bits.
 LARGEST = {3: 1.495585217958292e-2, 5: 2.539398330063230e-1, 7: 9.504178996162932e-1}
@@ -23,7 +23,7 @@ def coefficients(degree: int) -> list[float]:
     ]
 
 
-@kernel
+@entry
 def expm(x: np.ndarray) -> np.ndarray:
     wide = np.promote_types(x.dtype, np.float64)
     scaled = x.astype(wide)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..._foundation.errors import ArgumentError, GradientError
-from .table import KERNELS, hosted, kernel
+from .table import FUNCTIONS, entry, hosted
 
 
 def which(x: np.ndarray, index: tuple) -> str:
@@ -45,7 +45,7 @@ def refusing(test: Callable, complaint: str) -> Callable:
             except np.linalg.LinAlgError:
                 raise refused(function.__name__, test, complaint, x) from None
 
-        KERNELS[function.__name__] = call
+        FUNCTIONS[function.__name__] = call
         return call
 
     return enter
@@ -93,7 +93,7 @@ def qr(x, *, complete):
     return tuple(np.linalg.qr(x, "complete" if complete else "reduced"))
 
 
-@kernel
+@entry
 @hosted("equations", least="EQUATIONS")
 def cholesky(x: np.ndarray) -> np.ndarray:
     try:
@@ -133,7 +133,7 @@ def failing_minor(x: np.ndarray) -> int:
     return high if high <= len(x) else 0
 
 
-@kernel
+@entry
 def gauge(x: np.ndarray, free: np.ndarray, scale: np.ndarray, *, asked: str) -> np.ndarray:
     def largest(y: np.ndarray) -> np.ndarray:
         return np.abs(y).max((-2, -1), initial=0)

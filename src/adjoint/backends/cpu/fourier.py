@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from .table import kernel
+from .table import entry
 
 
-@kernel
+@entry
 def fourier(x, *, transform, lengths, axis, norm, dtype, shape):
     if not axis:
         return x.astype(dtype)

@@ -7,11 +7,11 @@ order of the work, or on how many of them are tried again.
 
 import numpy as np
 
-from .table import kernel
+from .table import entry
 from .threefry import CHUNK, LOW, advanced, counter, encrypt, encrypted
 
 
-@kernel
+@entry
 def random_log_gamma(state: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Logarithms of gamma variates, and the state after them; NaN unless 0 < alpha < infinity."""
     key = encrypted(state, counter(state), 1)[0]

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .table import kernel, lowered, wide
+from .table import entry, lowered, wide
 
 ROW = 32  # elements that are added as one row, from which on that is faster than one by one
 
@@ -15,13 +15,13 @@ def complete(spec, indices):
     return tuple(next(arrays) if isinstance(entry, str) else entry for entry in spec)
 
 
-@kernel
+@entry
 @lowered("places", least="PLACES")
 def index(x, *indices, spec):
     return x[complete(spec, indices)]
 
 
-@kernel
+@entry
 @lowered("places", least="PLACES")
 def scatter(x, *indices, spec, shape):
     index = complete(spec, indices)
@@ -46,7 +46,7 @@ def added_at(shape, positions, x):
     return out.reshape(shape).astype(x.dtype, copy=False)
 
 
-@kernel
+@entry
 def assign(x, v, *indices, spec):
     out = x.copy()
     out[complete(spec, indices)] = v
@@ -60,13 +60,13 @@ def along(index, axis):
     return tuple(places)
 
 
-@kernel
+@entry
 @lowered("places", least="PLACES")
 def take_along_axis(x, index, *, axis):
     return x[along(index, axis)]
 
 
-@kernel
+@entry
 @lowered("places", least="PLACES")
 def scatter_along_axis(x, index, *, axis, shape):
     if index.shape[axis] == 1:  # nothing can occur twice
@@ -79,17 +79,17 @@ def scatter_along_axis(x, index, *, axis, shape):
     return added_at(shape, along(np.where(index < 0, index + shape[axis], index), axis), x)
 
 
-@kernel
+@entry
 def searchsorted(x, values, *, after):
     return np.searchsorted(x, values, "right" if after else "left")
 
 
-@kernel
+@entry
 def unique(x):
     """Every NaN is distinct, as it isn't equal to itself."""
     return np.unique(x, True, True, True, equal_nan=False)[1:]
 
 
-@kernel
+@entry
 def nonzero(x):
     return np.stack(np.nonzero(x))

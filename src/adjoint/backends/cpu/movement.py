@@ -6,31 +6,31 @@ import numpy as np
 
 from ..._foundation.silence import compute
 from .. import LOADED
-from .table import hosted, kernel
+from .table import entry, hosted
 
 
-@kernel
+@entry
 def move(x, *, source):
     return LOADED[type(x)].to_numpy(x)
 
 
-@kernel
+@entry
 @hosted("movement", least="ELEMENTS")
 def reshape(x, *, shape):
     return x.reshape(shape)
 
 
-@kernel
+@entry
 def permute_dims(x, *, axes):
     return x.transpose(axes)
 
 
-@kernel
+@entry
 def matrix_transpose(x):
     return x.swapaxes(-1, -2)
 
 
-@kernel
+@entry
 def broadcast_to(x, *, shape):
     if math.prod(shape) > 4096:
         return np.broadcast_to(x, shape)
@@ -39,19 +39,19 @@ def broadcast_to(x, *, shape):
     return out
 
 
-@kernel
+@entry
 def spread(x, *, axis, shape):
     kept = tuple(1 if k in axis else n for k, n in enumerate(shape))
     return broadcast_to(x.reshape(kept), shape=shape)
 
 
-@kernel
+@entry
 @hosted("movement", least="ELEMENTS")
 def concat(*xs, axis):
     return np.concatenate(xs, axis)
 
 
-@kernel
+@entry
 @hosted("movement", least="ELEMENTS")
 def pad(x, *, pad_width, value):
     shape = tuple(before + n + after for n, (before, after) in zip(x.shape, pad_width, strict=True))
@@ -61,12 +61,12 @@ def pad(x, *, pad_width, value):
     return out
 
 
-@kernel
+@entry
 def slice_(x, *, index):
     return x[(*index, ...)]
 
 
-@kernel
+@entry
 @hosted("movement", least="ELEMENTS")
 def place(x, *, index, shape):
     out = np.zeros(shape, x.dtype)

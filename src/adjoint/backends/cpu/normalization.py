@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .table import kernel, lowered
+from .table import entry, lowered
 
 BLOCK = 1 << 15  # elements
 Axes = tuple[int, ...]
 
 
-@kernel
+@entry
 @lowered("normalization", least="STANDARDIZED")
 def standardize(x, *, axis, eps, center):
     """x with mean 0 and variance 1 over axes; the mean and variance it had, axes kept as ones."""
@@ -28,7 +28,7 @@ def standardize(x, *, axis, eps, center):
     return by_blocks(standardized, axis, x), mean, var
 
 
-@kernel
+@entry
 @lowered("normalization", least="STANDARDIZED")
 def scaled_standardize(x, weight, bias, *, axis, eps, center):
     normal, _, var = standardize(x, axis=axis, eps=eps, center=center)
@@ -50,7 +50,7 @@ def centred(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return out, mean + error
 
 
-@kernel
+@entry
 @lowered("normalization", least="STANDARDIZED")
 def standardize_gradient(dout, dmean, dvar, out, var, *, axis, eps, center):
     """Gradient of standardize with respect to its input."""

@@ -3,7 +3,7 @@
 import importlib
 
 from . import backward, dispatch
-from .table import KERNELS as NUMPY
+from .table import FUNCTIONS as NUMPY
 
 # Modules that enter their functions.
 SOURCES = (
@@ -13,5 +13,5 @@ SOURCES = (
 for source in SOURCES.split():
     importlib.import_module(f".{source}", __package__)
 DISPATCHED = dispatch.over(NUMPY)
-KERNELS = NUMPY | DISPATCHED
-BACKWARD = backward.over(KERNELS)
+FUNCTIONS = NUMPY | DISPATCHED
+BACKWARD = backward.over(FUNCTIONS)

@@ -4,40 +4,40 @@ import math
 
 import numpy as np
 
-from .table import hosted, kernel, lowered, refuse_complex, refuse_non_floats, wide
+from .table import entry, hosted, lowered, refuse_complex, refuse_non_floats, wide
 
 FEW_LINES = 32  # lines along an axis, up to which each is walked on its own
 
 
-@kernel
+@entry
 @lowered("reductions", least="ELEMENTS")
 def sum_(x, *, axis, keepdims):
     out = np.add.reduce(x, axis=axis, dtype=wide(x.dtype), keepdims=keepdims)
     return out if out.dtype is x.dtype else out.astype(x.dtype)
 
 
-@kernel
+@entry
 @lowered("reductions", least="ELEMENTS")
 def max_(x, *, axis, keepdims):
     refuse_complex(x)
     return np.maximum.reduce(x, axis=axis, keepdims=keepdims)
 
 
-@kernel
+@entry
 @lowered("reductions", least="ELEMENTS")
 def min_(x, *, axis, keepdims):
     refuse_complex(x)
     return np.minimum.reduce(x, axis=axis, keepdims=keepdims)
 
 
-@kernel
+@entry
 @lowered("reductions", least="ELEMENTS")
 def prod(x, *, axis, keepdims):
     out = np.multiply.reduce(x, axis=axis, dtype=wide(x.dtype), keepdims=keepdims)
     return out.astype(x.dtype, copy=False)
 
 
-@kernel
+@entry
 @lowered("reductions", least="ELEMENTS")
 def logsumexp(x, *, axis, keepdims):
     terms = x.astype(wide(x.dtype), copy=False)
@@ -48,23 +48,23 @@ def logsumexp(x, *, axis, keepdims):
     return (np.log(total) + offset).astype(x.dtype, copy=False)
 
 
-@kernel
+@entry
 def any_(x, *, axis, keepdims):
     return np.logical_or.reduce(x, axis=axis, keepdims=keepdims)
 
 
-@kernel
+@entry
 def all_(x, *, axis, keepdims):
     return np.logical_and.reduce(x, axis=axis, keepdims=keepdims)
 
 
-@kernel
+@entry
 def argmax(x, *, axis, keepdims):
     refuse_complex(x)
     return np.argmax(x, axis=axis, keepdims=keepdims)
 
 
-@kernel
+@entry
 def argmin(x, *, axis, keepdims):
     refuse_complex(x)
     return np.argmin(x, axis=axis, keepdims=keepdims)
@@ -75,7 +75,7 @@ def running(dtype):
     return np.float64 if dtype.kind == "f" else dtype
 
 
-@kernel
+@entry
 @lowered("running", least="RUNNING")
 def cumulative_sum(x, *, axis, reverse):
     if reverse:
@@ -83,7 +83,7 @@ def cumulative_sum(x, *, axis, reverse):
     return np.cumsum(x, axis, running(x.dtype)).astype(x.dtype, copy=False)
 
 
-@kernel
+@entry
 @lowered("running", least="RUNNING")
 def cumulative_prod(x, *, axis, reverse):
     if reverse:
@@ -91,7 +91,7 @@ def cumulative_prod(x, *, axis, reverse):
     return np.cumprod(x, axis, running(x.dtype)).astype(x.dtype, copy=False)
 
 
-@kernel
+@entry
 @lowered("running", least="RECURRENCE")
 def recurrence(a, b, *, axis, reverse):
     """One step after the other: products of many factors would overflow where the result doesn't.
@@ -122,7 +122,7 @@ def recurrence_of_numbers(a: list[float], b: list[float]) -> list[float]:
     return out
 
 
-@kernel
+@entry
 @hosted("running", least="RECURRENCE")
 def scaled_recurrence(a, b, n, *, axis, reverse, plain=recurrence):
     """`plain`: what computes a[k] * out[k - 1] + b[k]; mostly that is enough, in float64."""
@@ -177,7 +177,7 @@ def recurrence_with_exponents(
     return out, powers
 
 
-@kernel
+@entry
 @lowered("reductions", least="ELEMENTS")
 def norm(x, *, axis, keepdims):
     refuse_non_floats(x)
@@ -200,7 +200,7 @@ def scaled_norm(x, axis, keepdims):
     return np.ldexp(np.sqrt(total), power.reshape(np.shape(total)))
 
 
-@kernel
+@entry
 @lowered("reductions", least="ELEMENTS")
 def moments(x, *, axis):
     """Mean and variance over `axis`, kept as axes of one."""
@@ -209,7 +209,7 @@ def moments(x, *, axis):
     return mean.astype(x.dtype, copy=False), var.astype(x.dtype, copy=False)
 
 
-@kernel
+@entry
 @lowered("reductions", least="ELEMENTS")
 def deviation(x, *, axis):
     refuse_non_floats(x)
@@ -230,7 +230,7 @@ def centred(x, axis, dtype):
     return mean, rest, count
 
 
-@kernel
+@entry
 @lowered("reductions", least="ELEMENTS")
 def softmax(x, *, axis):
     out = below_largest(x, axis)
@@ -239,14 +239,14 @@ def softmax(x, *, axis):
     return out.astype(x.dtype, copy=False)
 
 
-@kernel
+@entry
 @lowered("reductions", least="ELEMENTS")
 def masked_softmax(x, mask, *, axis):
     out = softmax(np.where(mask, x, np.array(-np.inf, x.dtype)), axis=axis)
     return np.where(np.any(np.broadcast_to(mask, x.shape), axis=axis, keepdims=True), out, 0)
 
 
-@kernel
+@entry
 @lowered("reductions", least="ELEMENTS")
 def log_softmax(x, *, axis):
     out = below_largest(x, axis)

@@ -4,10 +4,10 @@ import numpy as np
 
 from ..._foundation.errors import ArgumentError, GradientError
 from .factorizations import refusal, refused
-from .table import KERNELS, hosted, kernel
+from .table import FUNCTIONS, entry, hosted
 from .triangles import adjoint
 
-KERNELS["det"] = np.linalg.det
+FUNCTIONS["det"] = np.linalg.det
 
 SINGULAR = "is singular; ad.linalg.pinv gives its pseudo-inverse, ad.linalg.lstsq solves with it"
 
@@ -20,14 +20,14 @@ def singular(asked: str, x: np.ndarray) -> ArgumentError | GradientError:
     return GradientError(str(refused(asked, np.linalg.inv, complaint, x)))
 
 
-@kernel
+@entry
 @hosted("equations", least="EQUATIONS")
 def lu(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """NumPy has no function for it: nothing is done, and pivots of 0 say so."""
     return x, np.zeros(x.shape[:-1], np.int64)
 
 
-@kernel
+@entry
 @hosted("equations", least="EQUATIONS")
 def lu_solve(x, factors, pivots, y, *, transposed: bool, asked: str) -> np.ndarray:
     try:
@@ -36,7 +36,7 @@ def lu_solve(x, factors, pivots, y, *, transposed: bool, asked: str) -> np.ndarr
         raise singular(asked, x) from None
 
 
-@kernel
+@entry
 @hosted("equations", least="EQUATIONS")
 def inv(x: np.ndarray) -> np.ndarray:
     try:
@@ -45,7 +45,7 @@ def inv(x: np.ndarray) -> np.ndarray:
         raise singular("inv", x) from None
 
 
-@kernel
+@entry
 @hosted("equations", least="EQUATIONS")
 def slogdet(x: np.ndarray, *, real: np.dtype) -> tuple:
     sign, logarithm = np.linalg.slogdet(x)
@@ -61,10 +61,10 @@ def check_diagonal(x: np.ndarray) -> None:
         raise refusal("solve_triangular", x, tuple(index), complaint)
 
 
-@kernel
+@entry
 @hosted("equations", least="EQUATIONS")
 def solve_triangular(x: np.ndarray, y: np.ndarray, *, upper: bool, unit: bool) -> np.ndarray:
-    x = KERNELS["triangle"](x, k=0, upper=upper)
+    x = FUNCTIONS["triangle"](x, k=0, upper=upper)
     if unit:
         np.einsum("...ii->...i", x)[...] = 1
     else:
@@ -75,21 +75,21 @@ def solve_triangular(x: np.ndarray, y: np.ndarray, *, upper: bool, unit: bool) -
         raise singular("solve_triangular", x) from None
 
 
-@kernel
+@entry
 @hosted("equations", least="EQUATIONS")
 def cholesky_solve(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    solve = KERNELS["solve_triangular"]
+    solve = FUNCTIONS["solve_triangular"]
     half = solve(x, y, upper=False, unit=False)
     return solve(adjoint(x), half, upper=True, unit=False)
 
 
-@kernel
+@entry
 @hosted("equations", least="EQUATIONS")
 def cholesky_gradient(dout: np.ndarray, out: np.ndarray) -> np.ndarray:
-    turned, solve = out.swapaxes(-1, -2), KERNELS["solve_triangular"]
-    inner = KERNELS["mirrored"](turned @ dout) / np.array(2, out.dtype)
+    turned, solve = out.swapaxes(-1, -2), FUNCTIONS["solve_triangular"]
+    inner = FUNCTIONS["mirrored"](turned @ dout) / np.array(2, out.dtype)
     half = solve(turned, inner, upper=True, unit=False)
-    return KERNELS["mirrored"](solve(turned, half.swapaxes(-1, -2), upper=True, unit=False))
+    return FUNCTIONS["mirrored"](solve(turned, half.swapaxes(-1, -2), upper=True, unit=False))
 
 
 # Cofactors. Where a matrix is far from singular they are its determinant times the transposed
@@ -110,7 +110,7 @@ def inverses(x: np.ndarray, largest: float) -> tuple[np.ndarray, np.ndarray]:
     return inverse, finite & ~(grown < largest)
 
 
-@kernel
+@entry
 def far_from_singular(x: np.ndarray, *, power: float, asked: str) -> np.ndarray:
     _, others = inverses(x, float(np.finfo(x.dtype).eps) ** -power)
     if others.any():
@@ -126,7 +126,7 @@ def normalized(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.ldexp(x, -exponents), exponents
 
 
-@kernel
+@entry
 def cofactors(x: np.ndarray) -> np.ndarray:
     scaled, exponents = normalized(x)
     return np.ldexp(scaled_cofactors(scaled), exponents * (x.shape[-1] - 1))
@@ -141,7 +141,7 @@ def scaled_cofactors(x: np.ndarray) -> np.ndarray:
     return out
 
 
-@kernel
+@entry
 def cofactors_change(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     scaled, exponents = normalized(x)
     return np.ldexp(scaled_change(scaled, y), exponents * (x.shape[-1] - 2))
@@ -184,7 +184,7 @@ def products(s: np.ndarray, left_out: int) -> np.ndarray:
     return out
 
 
-@kernel
+@entry
 def least_squares(x, u, s, vh, y, *, transposed: bool) -> np.ndarray:
     if transposed:
         return (u * s[..., None, :]) @ (vh @ y)

@@ -9,14 +9,14 @@ import math
 
 import numpy as np
 
-from .table import kernel
+from .table import entry
 
 SMALL = 256  # elements, up to which the plain way is as fast
 BITS = np.uint64(32)
 LOW = np.uint64(0xFFFFFFFF)
 
 
-@kernel
+@entry
 def topk(x, *, k, axis, largest):
     """Equals stay in the order of their indices. NaN counts as the largest."""
     ranks = ranked(x) if x.size > SMALL and x.shape[axis] <= LOW else None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-KERNELS: dict[str, Callable] = {}
+FUNCTIONS: dict[str, Callable] = {}
 COMPLEX: dict[str, Callable] = {}  # the same for complex arrays, where that is another function
 
 
@@ -28,9 +28,9 @@ LOWERED: dict[str, NativeForm] = {}
 HOSTED: dict[str, NativeForm] = {}
 
 
-def kernel(function: Callable) -> Callable:
+def entry(function: Callable) -> Callable:
     """Enter a function into the table; a trailing underscore keeps a builtin's name free."""
-    KERNELS[function.__name__.rstrip("_")] = function
+    FUNCTIONS[function.__name__.rstrip("_")] = function
     return function
 
 

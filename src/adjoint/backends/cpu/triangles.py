@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from .table import kernel, lowered
+from .table import entry, lowered
 
 
 @functools.lru_cache(maxsize=32)
@@ -19,7 +19,7 @@ def clear(x: np.ndarray, k: int, upper: bool) -> None:
     np.copyto(x, np.zeros((), x.dtype), where=beyond(*x.shape[-2:], k, upper))
 
 
-@kernel
+@entry
 def triangle(x: np.ndarray, *, k: int, upper: bool) -> np.ndarray:
     out = x.copy()
     clear(out, k, upper)
@@ -31,14 +31,14 @@ def adjoint(x: np.ndarray) -> np.ndarray:
     return turned.conj() if x.dtype.kind == "c" else turned
 
 
-@kernel
+@entry
 @lowered("mirror", least="MIRRORED")
 def mirrored(x: np.ndarray) -> np.ndarray:
     above = beyond(*x.shape[-2:], 0, False)
     return np.where(above, x.swapaxes(-1, -2), x)
 
 
-@kernel
+@entry
 @lowered("mirror", least="MIRRORED")
 def symmetrized(x: np.ndarray) -> np.ndarray:
     out = x + adjoint(x)

@@ -16,9 +16,9 @@ from .device import Device
 from .launcher import Launcher, copy_into
 from .movement import sliced
 from .reductions import backward_of_cross_entropy
-from .table import KERNELS
+from .table import FUNCTIONS
 
-# Modules that enter their functions into KERNELS.
+# Modules that enter their functions into FUNCTIONS.
 SOURCES = (
     "convolution creation determinants factorizations gamma indexing joining matmul movement "
     "reductions running scattering solving sorting threefry triangles weight_gradients windows"
@@ -43,7 +43,7 @@ class Numbers(dict):
 class WebGPU:
     """One adapter, and the class of the arrays that live in its memory."""
 
-    KERNELS = KERNELS
+    FUNCTIONS = FUNCTIONS
     NUMPY: ClassVar = {}  # nothing is so small that another function is better for it
     LEAST = 0  # elements, from which on kernels are used
     WIDEST: ClassVar = {"i": np.dtype("i4"), "u": np.dtype("u4"), "f": np.dtype("f4")}
@@ -63,10 +63,10 @@ class WebGPU:
         self.FLOATS = {d: Numbers(self, d) for d in dtypes if d.kind == "f"}
         self.INTEGERS = {d: Numbers(self, d) for d in dtypes if d.kind != "b"}
 
-    def kernel_of(self, op: Any) -> Callable | None:
-        if op.own_kernels:  # a user's op, which may have the name of one of ours
+    def function_of(self, op: Any) -> Callable | None:
+        if op.own_functions:  # a user's op, which may have the name of one of ours
             return None
-        function = KERNELS.get(op.name)
+        function = FUNCTIONS.get(op.name)
         if function is not None:
             made_here = "device" in op.attributes
             return computing(functools.partial(function, self.gpu) if made_here else function)
@@ -106,7 +106,7 @@ class WebGPU:
     def write(self, array: Array, value: Array, spec: tuple, indices: list) -> None:
         """array[index] = value, in place."""
         if indices:
-            copy_into(array, KERNELS["assign"](array, value, *indices, spec=spec))
+            copy_into(array, FUNCTIONS["assign"](array, value, *indices, spec=spec))
             return
         shape, strides, offset = sliced(array.shape, array.strides, spec)
         copy_into(array.view(shape, strides, array.offset + offset), value)

@@ -4,10 +4,10 @@ import numpy as np
 
 from .. import LOADED
 from .arrays import Array
-from .table import kernel
+from .table import entry
 
 
-@kernel
+@entry
 def full(gpu, *, shape, value, dtype):
     gpu.check_dtype(dtype)
     return gpu.Array(shape, dtype, None, number=np.array(value, dtype).item())
@@ -18,21 +18,21 @@ def send(gpu, array: np.ndarray) -> Array:
     return gpu.send(array)
 
 
-@kernel
+@entry
 def move(gpu, x, *, source):
     return send(gpu, LOADED[type(x)].to_numpy(x))
 
 
-@kernel
+@entry
 def arange(gpu, *, start, stop, step, dtype):
     return send(gpu, np.arange(start, stop, step, dtype=dtype))
 
 
-@kernel
+@entry
 def linspace(gpu, *, start, stop, num, endpoint, dtype):
     return send(gpu, np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
 
 
-@kernel
+@entry
 def eye(gpu, *, rows, columns, k, dtype):
     return send(gpu, np.eye(rows, columns, k, dtype))

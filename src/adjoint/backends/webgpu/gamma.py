@@ -14,12 +14,12 @@ from .logarithms import LOGARITHMS
 from .lowering import Programs, lowering
 from .maps import as_contiguous
 from .programs import wgsl
-from .threefry import FUNCTIONS, GROUP, STATE, after, draw_from_any_state
+from .threefry import GROUP, STATE, THREEFRY, after, draw_from_any_state
 
 TRIES = 64  # each fails less often than once in twenty
 
 DECLARATIONS = f"""
-{FUNCTIONS}
+{THREEFRY}
 {LOGARITHMS}
 
 fn log_gamma_above_one(key: vec2<u32>, element: u32, alpha: f32) -> f32 {{

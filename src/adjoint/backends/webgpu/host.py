@@ -19,7 +19,7 @@ from .arrays import Array
 def function(name: str) -> Any:
     """The CPU's function of an op, for arrays on a device; None where the CPU has none either."""
     cpu: Any = backend("cpu")
-    compute = cpu.KERNELS.get(name)
+    compute = cpu.FUNCTIONS.get(name)
     if compute is None:
         return None
 

@@ -22,7 +22,7 @@ from .lowering import Programs, lowering, on_arrays
 from .maps import as_contiguous, copy
 from .programs import Program, per_element
 from .status import STATUS
-from .table import KERNELS, kernel
+from .table import FUNCTIONS, entry
 
 INT32, UINT32 = np.dtype("i4"), np.dtype("u4")
 
@@ -75,30 +75,30 @@ def selected(shape: Ints, strides: Ints, spec: tuple, indices: Any) -> Selection
     together = advanced[-1] - advanced[0] == len(advanced) - 1
     sizes, steps, lengths, units = [], [], [], []
     axis = where = start = 0
-    for k, entry in enumerate(spec):
+    for k, item in enumerate(spec):
         if together and k == advanced[0]:
             where = len(sizes)
-        if entry is Ellipsis:
+        if item is Ellipsis:
             continue
-        if entry is None:
+        if item is None:
             sizes.append(1)
             steps.append(0)
             continue
         n, stride = shape[axis], strides[axis]
-        if isinstance(entry, slice):
-            first, stop, step = entry.indices(n)
+        if isinstance(item, slice):
+            first, stop, step = item.indices(n)
             sizes.append(len(range(first, stop, step)))
             steps.append(step * stride)
             start += first * stride
-        elif isinstance(entry, str):
+        elif isinstance(item, str):
             if not n and math.prod(block):
                 raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
             lengths.append(n)
             units.append(stride)
         else:
-            if not -n <= entry < n:
-                raise IndexError(f"index {entry} is out of bounds for axis {axis} with size {n}")
-            start += entry % n * stride
+            if not -n <= item < n:
+                raise IndexError(f"index {item} is out of bounds for axis {axis} with size {n}")
+            start += item % n * stride
         axis += 1
     sizes += shape[axis:]
     steps += strides[axis:]
@@ -121,7 +121,7 @@ def index(to: Programs, x: View, *indices: View, spec: tuple) -> None:
     gather(to, out, x, given, steps, length, stride)
 
 
-gathered = KERNELS["index"]
+gathered = FUNCTIONS["index"]
 
 
 def gathered_or_seen(x: Array, *indices: Array, spec: tuple) -> Array:
@@ -132,7 +132,7 @@ def gathered_or_seen(x: Array, *indices: Array, spec: tuple) -> Array:
     return x.view(at.shape, tuple(at.steps), x.offset + at.start)
 
 
-KERNELS["index"] = gathered_or_seen
+FUNCTIONS["index"] = gathered_or_seen
 
 
 @lowering
@@ -246,12 +246,12 @@ def assigning(type: str, rank: int) -> Program:
     if (owners[key] == which + 1u) {{ out[goal + key * p.unit] = v[source]; }}""")
 
 
-@kernel
+@entry
 def nonzero(x: Array) -> Array:
     if not x.ndim:
         raise ValueError("a 0-d array has no axes to find what isn't zero along")
     flags = flagged(x)
-    numbers = KERNELS["cumulative_sum"](flags, axis=0, reverse=False)
+    numbers = FUNCTIONS["cumulative_sum"](flags, axis=0, reverse=False)
     count = int(x.gpu.read(numbers.view((), (), x.size - 1))) if x.size else 0
     return listed(flags, numbers, shape=x.shape, count=count)
 

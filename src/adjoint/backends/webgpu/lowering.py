@@ -26,7 +26,7 @@ from .arrays import SIZES, WGSL, Array, in_memory
 from .fills import fill
 from .programs import Program, wgsl
 from .status import REPORT, STATUS, WORD
-from .table import KERNELS
+from .table import FUNCTIONS
 
 NOTHING = wgsl("nothing", "->", "")("")
 IN_RANGE = Status(-1, None)  # indices are looked at: what is wrong with one has words of its own
@@ -154,7 +154,7 @@ def lowering(function: Callable[..., None]) -> Callable[..., None]:
     """Enter a lowering function, and the function on arrays that follows from it."""
     name = function.__name__.rstrip("_")
     LOWERINGS[name] = function
-    KERNELS[name] = on_arrays(function)
+    FUNCTIONS[name] = on_arrays(function)
     return function
 
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from ..spaces import steps_in
 from .arrays import Array, Ints, contiguous
 from .launcher import contiguous_copy
-from .table import kernel
+from .table import entry
 
 
-@kernel
+@entry
 def reshape(x, *, shape):
     strides = strides_in_shape(x, shape)
     if strides is None:
@@ -49,29 +49,29 @@ def strides_in_shape(x: Array, shape: Ints) -> Ints | None:
     return tuple(strides)
 
 
-@kernel
+@entry
 def permute_dims(x, *, axes):
     return x.view(tuple([x.shape[k] for k in axes]), tuple([x.strides[k] for k in axes]))
 
 
-@kernel
+@entry
 def matrix_transpose(x):
     (*batch, n, m), (*steps, p, q) = x.shape, x.strides
     return x.view((*batch, m, n), (*steps, q, p))
 
 
-@kernel
+@entry
 def broadcast_to(x, *, shape):
     return x.view(shape, steps_in(x, shape))
 
 
-@kernel
+@entry
 def spread(x, *, axis, shape):
     kept = tuple([1 if k in axis else n for k, n in enumerate(shape)])
     return broadcast_to(reshape(x, shape=kept), shape=shape)
 
 
-@kernel
+@entry
 def slice_(x, *, index):
     shape, strides, offset = sliced(x.shape, x.strides, index)
     return x.view(shape, strides, x.offset + offset)
@@ -81,21 +81,21 @@ def sliced(shape: Ints, strides: Ints, index: Sequence) -> tuple[Ints, Ints, int
     """The shape and strides of what an index of slices, integers and None takes, and where it
     starts."""
     sizes, steps, offset, axis = [], [], 0, 0
-    for entry in index:
-        if entry is None:
+    for item in index:
+        if item is None:
             sizes.append(1)
             steps.append(0)
             continue
         n, step = shape[axis], strides[axis]
         axis += 1
-        if isinstance(entry, slice):
-            start, stop, jump = entry.indices(n)
+        if isinstance(item, slice):
+            start, stop, jump = item.indices(n)
             count = max(0, math.ceil((stop - start) / jump))
             sizes.append(count)
             steps.append(step * jump)
             offset += start * step if count else 0
             continue
-        place = operator.index(entry)
+        place = operator.index(item)
         if not -n <= place < n:
             raise IndexError(f"index {place} is out of bounds for axis {axis - 1} with size {n}")
         offset += place % n * step

@@ -15,7 +15,7 @@ from ..spaces import positive
 from .arrays import Array, contiguous
 from .lowering import Programs, lowering
 from .rows import lower_rows, without
-from .table import KERNELS
+from .table import FUNCTIONS
 
 
 @functools.cache
@@ -133,4 +133,4 @@ def cross_entropy_gradient(to: Programs, g: View, x: View, target: View, *, axis
 
 
 def backward_of_cross_entropy(g: Array, x: Array, target: Array, axis: int) -> Array:
-    return KERNELS["cross_entropy_gradient"](g, x, target, axis=axis)
+    return FUNCTIONS["cross_entropy_gradient"](g, x, target, axis=axis)

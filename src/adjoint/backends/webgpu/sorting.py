@@ -15,7 +15,7 @@ from .indexing import INT32, UINT32, along_axis, words_of
 from .lowering import Programs, lowering, on_arrays
 from .maps import as_contiguous, copy
 from .programs import WORKGROUP, Program, per_element, wgsl
-from .table import KERNELS, kernel
+from .table import FUNCTIONS, entry
 
 EACH = 4  # elements that an invocation has in its workgroup's memory
 TILE = EACH * WORKGROUP  # elements that a workgroup sorts
@@ -241,11 +241,11 @@ def searching(type: str, kind: str) -> Program:
     out[at] = low;""")
 
 
-@kernel
+@entry
 def unique(x: Array) -> tuple[Array, Array, Array]:
     """Every NaN is distinct, as it isn't equal to itself."""
     order, flags = flagged(x)
-    numbers = KERNELS["cumulative_sum"](flags, axis=0, reverse=False)
+    numbers = FUNCTIONS["cumulative_sum"](flags, axis=0, reverse=False)
     count = int(x.gpu.read(numbers.view((), (), x.size - 1))) if x.size else 0
     return distinct(order, flags, numbers, count=count)
 

@@ -6,10 +6,10 @@ the device first.
 
 from collections.abc import Callable
 
-KERNELS: dict[str, Callable] = {}
+FUNCTIONS: dict[str, Callable] = {}
 
 
-def kernel(function: Callable) -> Callable:
+def entry(function: Callable) -> Callable:
     """Enter a function into the table; a trailing underscore keeps a builtin's name free."""
-    KERNELS[function.__name__.rstrip("_")] = function
+    FUNCTIONS[function.__name__.rstrip("_")] = function
     return function

@@ -15,7 +15,7 @@ from .device import Device
 from .lowering import Programs, lowering
 from .maps import as_contiguous
 from .programs import wgsl
-from .table import KERNELS
+from .table import FUNCTIONS
 
 GROUP = 256
 
@@ -33,7 +33,7 @@ def rounds() -> str:
     return "\n    ".join(lines)
 
 
-FUNCTIONS = f"""
+THREEFRY = f"""
 fn threefry(key: vec2<u32>, counter: vec2<u32>) -> vec2<u32> {{
     let keys = vec3<u32>(key, key.x ^ key.y ^ {PARITY:#x}u);
     var x = counter + key;
@@ -68,7 +68,7 @@ def after(by: str) -> str:
 
 
 RANDOM_BITS = wgsl(
-    "random_bits", "state -> bits after", "size at_state", declarations=FUNCTIONS, workgroup=GROUP
+    "random_bits", "state -> bits after", "size at_state", declarations=THREEFRY, workgroup=GROUP
 )(f"""
     {STATE}
     {after("p.size / 2u + (p.size & 1u)")}
@@ -91,7 +91,7 @@ def random_bits(to: Programs, state: View, *, shape: Ints) -> None:
 def draw_from_any_state(name: str, counters: Callable[[Array], int]) -> None:
     """Let an op draw from a state on the CPU too, where generators have it. `counters`: how many a
     result takes."""
-    draw = KERNELS[name]
+    draw = FUNCTIONS[name]
 
     def call(gpu: Device, state: Any, *inputs: Array, **attrs: Any) -> tuple[Array, Any]:
         if not isinstance(state, np.ndarray):
@@ -99,7 +99,7 @@ def draw_from_any_state(name: str, counters: Callable[[Array], int]) -> None:
         out, _ = draw(gpu.send(state), *inputs, **attrs)
         return out, advanced(state, counters(out))
 
-    KERNELS[name] = call
+    FUNCTIONS[name] = call
 
 
 draw_from_any_state("random_bits", lambda bits: (bits.size + 1) // 2)
