@@ -70,8 +70,8 @@ SIMPLEST = wgsl(
 def simplest(to: Programs, x: View, y: View) -> None:
     (*batch, rows, inner), columns = x.shape, y.shape[-1]
     out = to.result((*batch, rows, columns), x.dtype)
-    steps = dict(zip(("x_batch", "x_row", "x_column"), (0, *x.strides)[-3:], strict=True))
-    steps |= zip(("y_batch", "y_row", "y_column"), (0, *y.strides)[-3:], strict=True)
+    names = "x_batch x_row x_column y_batch y_row y_column".split()
+    steps = dict(zip(names, (*(0, *x.strides)[-3:], *(0, *y.strides)[-3:]), strict=True))
     sizes = dict(rows=rows, columns=columns, inner=inner, count=out.size)
     to.launch(SIMPLEST, -(-out.size // 64), x, y, out, **sizes, **steps)
 

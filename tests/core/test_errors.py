@@ -734,7 +734,7 @@ def fake(monkeypatch):
         FUNCTIONS={
             name: on_fake(kernel) for name, kernel in backends.backend("cpu").FUNCTIONS.items()
         },
-        kernel_of=lambda op: module.FUNCTIONS.get(op.name),
+        function_of=lambda op: module.FUNCTIONS.get(op.name),
         from_numpy=FakeArray,
         to_numpy=lambda x: x.values,
         scalar=lambda value, dtype: FakeArray(np.array(value, dtype)),

@@ -35,13 +35,18 @@ on_linux = pytest.mark.skipif(
 USE = """
 import numpy as np
 from adjoint import backends
-from adjoint.backends.webgpu.programs import Program
+from adjoint.backends.webgpu.lowering import on_arrays
+from adjoint.backends.webgpu.programs import wgsl
 webgpu = backends.backend("webgpu")
 body = "let i = group * 64u + lane; if (i < p.count) { out[i] = 2.0 * x[i]; }"
-double = Program("double", {"x": "f32"}, {"out": "f32"}, "count", body)
+program = wgsl("double", "x:f32 -> out:f32", "count at_x")(body)
+
+@on_arrays
+def double(to, x):
+    to.launch(program, 1, x, to.result(x.shape, x.dtype), count=x.size)
+
 x = webgpu.from_numpy(np.arange(5, dtype=np.float32))
-out = webgpu.gpu.empty((5,), x.dtype)
-webgpu.gpu.run(double, [x, out], [5], 1)
+out = double(x)
 """
 
 

@@ -247,8 +247,8 @@ def compile_per_dtype(
 
 
 def call_compiled(compiled: Any, *args: Any, **attrs: Any) -> Any:
-    """Call what was made of expressions. Functions of the user's in it run as the user has set NumPy,
-    so that it is left to the others to be silent."""
+    """Call what was made of expressions. Functions of the user's in it run as the user has set
+    NumPy, so that it is left to the others to be silent."""
     return compute(compiled, *args, **attrs) if compiled.ours else compiled(*args, **attrs)
 
 
