@@ -168,10 +168,12 @@ def product(name: str, large: Callable, form: NativeForm) -> Callable:
         if native is None:
             native = native_op(name)
             usual = usual if available() else computing(large)
-        aligned = x.flags.aligned and y.flags.aligned
-        key = x.shape, x.strides, x.dtype, y.shape, y.strides, y.dtype, aligned
-        out = native.launched(key, (x, y))
-        return usual(x, y) if out is NotImplemented else out
+        own = x.shape, x.strides, x.dtype, x.flags.aligned, native.threads.chosen
+        key = own, y.shape, y.strides, y.dtype, y.flags.aligned
+        launches = native.launches[key]
+        if launches is None:
+            launches = native.lower(key, (x, y), {})
+        return native.run(launches, (x, y))[0] if launches else usual(x, y)
 
     return call
 
@@ -190,13 +192,13 @@ def layer(name: str, small: Callable, form: NativeForm) -> Callable:
         if bias is None:
             out = native(x, weight, None)
             return usual(x, weight, None) if out is NotImplemented else out
-        aligned = x.flags.aligned and weight.flags.aligned and bias.flags.aligned
-        key = (
-            *(x.shape, x.strides, x.dtype, weight.shape, weight.strides, weight.dtype),
-            *(bias.shape, bias.strides, bias.dtype, aligned),
-        )
-        out = native.launched(key, (x, weight, bias))
-        return usual(x, weight, bias) if out is NotImplemented else out
+        own = x.shape, x.strides, x.dtype, x.flags.aligned, native.threads.chosen
+        other = weight.shape, weight.strides, weight.dtype, weight.flags.aligned
+        key = own, other, bias.shape, bias.strides, bias.dtype, bias.flags.aligned
+        launches = native.launches[key]
+        if launches is None:
+            launches = native.lower(key, (x, weight, bias), {})
+        return native.run(launches, (x, weight, bias))[0] if launches else usual(x, weight, bias)
 
     return call
 
@@ -219,19 +221,10 @@ def by_shape(name: str, small: Callable, form: NativeForm) -> Callable:
 
 def native_op(name: str) -> Any:
     """What runs an op's launches, or says NotImplemented, as it always does without a compiler."""
-    if not available():
-        return NoLaunches()
     from . import worth
     from .lowering.ops import NativeOp
 
-    return NativeOp(name, getattr(worth, name, None))
-
-
-class NoLaunches:
-    def __call__(self, *inputs: Any, **attrs: Any) -> Any:
-        return NotImplemented
-
-    launched = __call__
+    return NativeOp(name, getattr(worth, name, None) if available() else worth.nothing)
 
 
 def host_step(name: str, small: Callable, form: NativeForm) -> Callable:

@@ -43,6 +43,8 @@ class NativeOp:
     `is_worth`: whether kernels are better than NumPy's function, by layouts.
     """
 
+    run, threads = staticmethod(run), threads  # for callers that make keys of their own
+
     def __init__(self, op: str, is_worth: Callable[..., bool] | None) -> None:
         self.op, self.is_worth = op, is_worth
         self.launches = Cache()
@@ -73,14 +75,6 @@ class NativeOp:
         if results is None:
             return NotImplemented
         return results[0] if len(results) == 1 else tuple(results)
-
-    def launched(self, key: tuple, arrays: tuple) -> Any:
-        """The only result of an op without attributes, by a key that the caller has made."""
-        key = threads.chosen, key
-        launches = self.launches[key]
-        if launches is None:
-            launches = self.lower(key, arrays, {})
-        return run(launches, arrays)[0] if launches else NotImplemented
 
     def lower(self, key: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> tuple[Launch, ...]:
         layouts = [layout_of(x) for x in inputs]
