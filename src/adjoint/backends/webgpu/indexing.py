@@ -137,6 +137,7 @@ FUNCTIONS["index"] = gathered_or_seen
 
 @lowering
 def take_along_axis(to: Programs, x: View, index: View, *, axis: int) -> None:
+    axis %= x.ndim
     if index.size and not x.shape[axis]:
         raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
     along_axis(to, to.result(index.shape, x.dtype), x, index, axis)

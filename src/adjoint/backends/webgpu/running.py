@@ -158,6 +158,7 @@ def lower_scan(to: Programs, name: str, views: Sequence[View], axis: int, revers
     if not math.prod(shape):
         return
     views = [as_contiguous(to, x) for x in views]
+    axis %= len(shape)
     length, inner = shape[axis], math.prod(shape[axis + 1 :])
     rows = math.prod(shape) // length
     width, parts, chunks = split(rows, inner, length, scan.stepwise)

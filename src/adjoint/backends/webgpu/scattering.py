@@ -47,6 +47,7 @@ def scatter(to: Programs, x: View, *indices: View, spec: tuple, shape: Ints) -> 
 
 @lowering
 def scatter_along_axis(to: Programs, x: View, index: View, *, axis: int, shape: Ints) -> None:
+    axis %= len(shape)
     length, count = shape[axis], index.shape[axis]
     if x.size and not length:
         raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
