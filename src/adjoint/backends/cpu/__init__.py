@@ -220,7 +220,7 @@ def update(launcher: Any, arrays: list[np.ndarray], numbers: np.ndarray) -> None
 
 
 def launcher(kernel: Any) -> Any:
-    """What runs a kernel on arrays, or None where none can be compiled."""
+    """The launcher of a kernel, or None where none can be compiled."""
     if not has_kernels():
         return None
     from .lowering.launchers import Launcher

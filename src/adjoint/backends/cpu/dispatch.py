@@ -40,7 +40,7 @@ def mapped(name: str, small: Callable, *dtypes: Any, **attrs: Any) -> Callable:
 
 
 def launcher_of(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any) -> Any:
-    """What runs the kernel of an elementwise op; None where there is none."""
+    """The launcher of an elementwise op's kernel; None where there is none."""
     if not available():
         return None
     from .lowering import elementwise
@@ -220,7 +220,7 @@ def by_shape(name: str, small: Callable, form: NativeForm) -> Callable:
 
 
 def native_op(name: str) -> Any:
-    """What runs an op's launches, or says NotImplemented, as it always does without a compiler."""
+    """The runner of an op's launches; without a compiler it always returns NotImplemented."""
     from . import worth
     from .lowering.ops import NativeOp
 

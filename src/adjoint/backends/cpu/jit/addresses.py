@@ -24,7 +24,7 @@ def address(x: np.ndarray) -> int:
 
 
 class AllMemory:
-    """What NumPy takes for an array of all words of memory but the first."""
+    """All words of memory but the first, as NumPy's interface describes an array."""
 
     __array_interface__ = {  # noqa: RUF012
         "shape": (WORDS - 1,),

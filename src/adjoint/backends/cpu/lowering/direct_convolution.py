@@ -32,7 +32,7 @@ def per_chunk(planes: int, elements: int) -> int:
 
 
 def mover(tile: Tile, stride: int) -> Tile:
-    """What moves numbers as vectors of the same length."""
+    """The tile of a kernel that moves numbers, as vectors of the same length."""
     return Tile(f"i{8 * tile.size}", tile.lanes, 1, stride)
 
 
@@ -110,8 +110,7 @@ class Source:
 
 
 def parts_of(x: View, elements: int) -> Iterator[tuple[int, int]]:
-    """Where parts of a batch start, and how many images they have, of so many elements that they
-    aren't too much at once."""
+    """Where parts of a batch start, and how many images they have: `images_at_once`, at most."""
     most = images_at_once(x, elements)
     for start in range(0, x.shape[0], most):
         yield start, min(most, x.shape[0] - start)

@@ -106,7 +106,7 @@ class Launcher:
 
 
 class ManyWords(NamedTuple):
-    """A launch with so many addresses and numbers that they are filled in as arrays."""
+    """A launch with many addresses and numbers, which are filled in as arrays."""
 
     address: int
     words: bytes
