@@ -462,3 +462,12 @@ def test_equal_values_are_one_object() -> None:
 def test_mistakes_in_kernels(make: Callable, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+def test_numbers_of_numpys_are_refused_where_arrays_are_read() -> None:
+    """They look like arrays, but have no elements where an array has them."""
+    launcher = Launcher(Kernel((element(0, F32) + element(1, F32),)))
+    x = np.ones(3, np.float32)
+    launcher.map([x, np.ones((), np.float32)])
+    with pytest.raises(TypeError, match="an array is needed, got float32"):
+        launcher.map([x, np.float32(1)])

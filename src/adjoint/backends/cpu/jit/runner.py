@@ -15,13 +15,13 @@ import numpy as np
 from ...launches import Launch, Scratch
 from ...spaces import Ints
 from . import threads
-from .addresses import HEADER, MEMORY
+from .addresses import HEADER, MEMORY, address
 from .memory import POOLED_FROM, empty, zeros
 
 LINE = 64  # bytes
 FORMATS = {"f2": "e6x", "f4": "f4x", "f8": "d", "b1": "?7x"}
 BYTE = np.dtype(np.uint8)
-plain = np.empty
+plain, ndarray = np.empty, np.ndarray
 
 
 class NativeKernel(NamedTuple):
@@ -51,7 +51,8 @@ def run(
     # A small kernel takes as long as these lines: comprehensions would cost more.
     first, addresses = launches[0], []
     for x in arrays:
-        addresses.append(MEMORY[id(x) + HEADER >> 3])  # noqa: PERF401
+        known = type(x) is ndarray  # else it may be a NumPy scalar, which has no elements to read
+        addresses.append(MEMORY[id(x) + HEADER >> 3] if known else address(x))
     if outputs is None:
         results = []
         for shape, dtype, _, size, order in first.results:

@@ -21,7 +21,7 @@ from .maps import as_contiguous
 from .native import FLOATS, NativeLowering, Words
 from .rows import lower_inner_products
 
-DEPTH = 256  # a panel of so many rows fits into the nearest cache
+DEPTH = 256  # rows of a panel, which fits into the nearest cache
 MOST_TILES = 20  # rows of tiles in a chunk: their part of the first factor stays in a cache
 MOST_PACKED = 1 << 17  # bytes of that part if it is packed: on the stack, which may be small
 MOST_COLUMNS = 512  # of a chunk: the sums stay in a cache, too, from one block of depth to another
@@ -73,7 +73,7 @@ def batch_of(x: View, y: View) -> Ints:
 
 
 class Factors(NamedTuple):
-    """What is multiplied, as the kernel sees it; steps are in elements."""
+    """Two factors as the kernel sees them; steps are in elements."""
 
     rows: int
     columns: int
@@ -189,7 +189,7 @@ def packs(given: Factors, tile: ProductTile, width: int) -> bool:
 
 
 def grid(given: Factors, tile: ProductTile, count: int) -> tuple[int, int]:
-    """Rows and columns of a block: what should take least time on so many threads."""
+    """Rows and columns of the blocks that should take least time on `count` threads."""
     batch = math.prod(axis[0] for axis in given.batch)
     tiles, panels = -(-given.rows // tile.rows), -(-given.columns // tile.width)
     best, least = (0, 0), math.inf

@@ -56,7 +56,7 @@ def whole(axis: PooledAxis) -> tuple[int, int]:
 
 
 def vectors(first: int, last: int, itemsize: int) -> int:
-    """How many of so many outputs are computed together; 0: each by itself."""
+    """How many of the outputs from first to last are computed together; 0: each by itself."""
     fitting = [n for n in (16, 8, 4) if n <= last - first and n * itemsize <= VECTOR]
     return fitting[0] if fitting else 0
 

@@ -104,8 +104,8 @@ def cross_entropy(to: NativeLowering, x: View, target: View, *, axis: int) -> No
 
 
 def pick_in_order(to: NativeLowering, x: View, target: View, axis: int) -> View:
-    """What targets mean along an axis. The axes are taken as they lie in memory, so that arrays
-    without gaps aren't copied."""
+    """The elements of x that targets name along an axis. The axes are taken as they lie in memory,
+    so that arrays without gaps aren't copied."""
     order = axis_order(x.shape, [x.strides])
     turned, index = (in_order(one, order) for one in (x, target))
     picked = to.temporary(index.shape, x.dtype)

@@ -185,7 +185,7 @@ def access_of(step: int, size: int, walk: Walk, varies: bool) -> str:
 
 
 def chunk_of(walk: Walk, elements: int, lanes: int) -> tuple[int, int]:
-    """Rows and columns that have about so many elements."""
+    """Rows and columns of a chunk, which has about `elements` of them."""
     length = max(walk.length, 1)
     if walk.along:
         return max(1, elements // length), walk.columns

@@ -1,4 +1,4 @@
-"""What launches on this machine are for, and what they may know of its arrays."""
+"""The target of launches on this machine, and layouts of its arrays."""
 
 import functools
 from typing import Any
