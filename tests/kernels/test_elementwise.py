@@ -467,7 +467,8 @@ def test_mistakes_in_kernels(make: Callable, message: str) -> None:
 def test_numbers_of_numpys_are_refused_where_arrays_are_read() -> None:
     """They look like arrays, but have no elements where an array has them."""
     launcher = Launcher(Kernel((element(0, F32) + element(1, F32),)))
-    x = np.ones(3, np.float32)
-    launcher.map([x, np.ones((), np.float32)])
+    x, number = np.ones(3, np.float32), np.float32(1)
+    launcher.map([x, np.asarray(number)])
+    inputs: list[Any] = [x, number]
     with pytest.raises(TypeError, match="an array is needed, got float32"):
-        launcher.map([x, np.float32(1)])
+        launcher.map(inputs)
