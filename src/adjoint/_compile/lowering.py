@@ -1,0 +1,327 @@
+"""Lowering: units become launches on places in memory, and host steps where there is no kernel."""
+
+import functools
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._trace.recording import Step, Traced
+from ..backends.cpu.jit import threads
+from ..backends.cpu.jit.compiler import compiled
+from ..backends.cpu.jit.runner import NativeKernel
+from ..backends.cpu.lowering.expressions import Expression
+from ..backends.cpu.lowering.maps import copying, lower_map
+from ..backends.cpu.lowering.native import NativeLowering
+from ..backends.cpu.lowering.ops import lower
+from ..backends.cpu.lowering.rows import lower_rows
+from ..backends.cpu.lowering.targets import target_with
+from ..backends.launches import Launch, Target
+from ..kernels.language import TYPES, Kernel, Value
+from .describing import Numbers, described, filled, number_type, reduced, source
+from .draft import Fill, is_array
+from .groups import REDUCTIONS, Unit
+from .layouts import Buffer, Place, moved, part, whole
+
+SMALL = 200_000  # multiplications, below which a product stays on the caller's thread
+
+
+class Launched(NamedTuple):
+    """Launches of one op, and where each of their slots lies."""
+
+    launches: tuple[Launch, ...]
+    places: list[tuple[Buffer, int]]
+    numbers: Any
+    steps: list[Step]
+
+
+class HostStep(NamedTuple):
+    """An op that is a function on arrays."""
+
+    step: Step
+    inputs: list[Any]  # places, or what isn't an array
+    outputs: list[Place]
+
+    @property
+    def steps(self) -> list[Step]:
+        return [self.step]
+
+
+class Lowerer:
+    """Items of a program, as they are found; `places` of all values so far."""
+
+    def __init__(self, places: dict[Traced, Place], updates: dict[Traced, Place]) -> None:
+        self.places = places
+        self.updates = updates  # values that are written over what was there, and where
+        self.items: list[Launched | HostStep] = []
+        self.buffers: list[Buffer] = []
+        self.constants: list[np.ndarray] = []
+
+    # Memory
+
+    def scratch(self, nbytes: int) -> Buffer:
+        buffer = Buffer("scratch", nbytes, len(self.buffers))
+        self.buffers.append(buffer)
+        return buffer
+
+    def constant(self, array: np.ndarray) -> Place:
+        """An array that the program keeps; single numbers stand for arrays full of them."""
+        array = array if array.flags.c_contiguous else array.copy()
+        self.constants.append(array)
+        buffer = Buffer("constant", array.nbytes, len(self.constants) - 1)
+        return whole(buffer, array.shape, array.dtype)
+
+    def place(self, x: Any) -> Place:
+        if type(x) is Fill:
+            return self.constant(np.array(x.value, x.dtype)).broadcast(x.shape)
+        return self.places[x]
+
+    # Units
+
+    def add(self, unit: Unit, outputs: list[Traced]) -> None:
+        """`outputs`: the values of the unit that are needed outside of it."""
+        if unit.is_group:
+            self.add_group(unit, outputs)
+        else:
+            self.add_step(unit.steps[0])
+
+    def add_group(self, unit: Unit, outputs: list[Traced]) -> None:
+        kernel = described_group(unit, outputs)
+        used = [self.place(x) for x, _ in kernel.sources]
+        shapes = [unit.shape if not is_row else unit.small[0] for _, is_row in kernel.sources]
+        arrays = [
+            self.seen(place, shape) for place, shape in zip(used, shapes, strict=True)  # type: ignore[arg-type]
+        ]
+        to = NativeLowering([x.layout() for x in arrays], target_of(math.inf))
+        keys = list(range(len(kernel.numbers)))
+        targets = [self.updates[x] for x in outputs if x in self.updates]
+        if unit.axes is None:
+            results = None
+            if targets:
+                assert len(targets) == len(outputs)
+                results = [to.result(t.shape, t.dtype, t.strides) for t in targets]
+            made = lower_map(to, kernel.expression, to.views, results, keys)
+        else:
+            made = lower_rows(to, kernel.expression, to.views, unit.axes, keys=keys)
+        own = self.append(to.finished(), arrays, kernel.numbers, unit.steps, targets)
+        for x, view in zip(outputs, made, strict=True):
+            place = Place(own[view.slot - to.given], view.shape, view.strides, x.dtype)
+            self.places[x] = self.seen(place, x.shape)
+
+    def seen(self, x: Place, shape: tuple[int, ...]) -> Place:
+        """A place in a shape that it broadcasts to, or from which it differs by ones."""
+        if x.shape == shape:
+            return x
+        if math.prod(shape) == math.prod(x.shape):
+            steps = [s for n, s in zip(x.shape, x.strides, strict=True) if n != 1]
+            strides = tuple(0 if n == 1 else steps.pop(0) for n in shape)
+            return x._replace(shape=shape, strides=strides)
+        return x.broadcast(shape)
+
+    def append(
+        self,
+        launches: tuple[Launch, ...],
+        operands: Sequence[Place],
+        numbers: Any,
+        steps: list[Step],
+        targets: Sequence[Place] = (),
+    ) -> list[Buffer]:
+        """Append launches; the memory of their results."""
+        results, scratch = launches[0].results, launches[0].scratch
+        own = [t.buffer for t in targets] or [self.scratch(x.bytes) for x in results]
+        rest = [self.scratch(x.bytes) for x in scratch]
+        places = [(x.buffer, x.offset) for x in operands]
+        places += [(buffer, 0) for buffer in (*own, *rest)]
+        for buffer, one in zip(rest, scratch, strict=True):
+            if one.zeroed:
+                self.items.append(Launched((zeroing(one.bytes),), [(buffer, 0)], (), steps))
+        self.items.append(Launched(launches, places, numbers, steps))
+        return own
+
+    # Other steps
+
+    def add_step(self, step: Step) -> None:
+        if step.op.kind == "movement" and is_array(step.inputs[0]):
+            place = moved(step, self.place(step.inputs[0]))
+            if place is not None:
+                self.places[step.results[0]] = place
+                return
+            if step.op.name in COPIES and step.results[0].dtype in TYPES:
+                COPIES[step.op.name](self, step)
+                return
+        operands = [self.place(x) if is_array(x) else x for x in step.inputs]
+        if step.op.is_self_made or not self.add_launches(step, operands):
+            self.add_host_step(step, operands)
+
+    def add_launches(self, step: Step, operands: list[Any]) -> bool:
+        if any(x is not None and not isinstance(x, Place) for x in operands):
+            return False
+        attrs = {key: value for key, value in step.attrs.items() if key != "device"}
+        target = target_of(work(step))
+        found = lower(step.op.name, [x and x.layout() for x in operands], attrs, target)
+        if found is None:
+            operands = [x and self.copied(x) for x in operands]
+            found = lower(step.op.name, [x and x.layout() for x in operands], attrs, target)
+        if found is None or len(found[0].results) != len(step.results):
+            return False
+        own = self.append(found, [x for x in operands if x is not None], attrs, [step])
+        for x, buffer, result in zip(step.results, own, found[0].results, strict=True):
+            self.places[x] = Place(buffer, x.shape, result.strides, x.dtype)
+        return True
+
+    def add_host_step(self, step: Step, operands: list[Any]) -> None:
+        outputs = []
+        for x in step.results:
+            size = math.prod(x.shape) * x.dtype.itemsize
+            buffer = Buffer("host", size, len(self.buffers))
+            self.buffers.append(buffer)
+            self.places[x] = whole(buffer, x.shape, x.dtype)
+            outputs.append(self.places[x])
+        self.items.append(HostStep(step, operands, outputs))
+
+    # Copies
+
+    def copied(self, x: Place) -> Place:
+        """x, or a copy without gaps."""
+        if x.is_contiguous or x.dtype not in TYPES:
+            return x
+        out = whole(self.scratch(math.prod(x.shape) * x.dtype.itemsize), x.shape, x.dtype)
+        self.copy(x, out)
+        return out
+
+    def copy(self, x: Place, out: Place, steps: list[Step] | None = None) -> None:
+        if not math.prod(out.shape):
+            return
+        to = NativeLowering([x.layout()], target_of(math.inf))
+        target = to.result(out.shape, out.dtype, out.strides)
+        type = TYPES[x.dtype]
+        lower_map(to, copying(type, type), to.views, [target])
+        places = [(x.buffer, x.offset), (out.buffer, out.offset)]
+        self.items.append(Launched(to.finished(), places, (), steps or []))
+
+    def fresh(self, step: Step) -> Place:
+        x = step.results[0]
+        place = whole(self.scratch(math.prod(x.shape) * x.dtype.itemsize), x.shape, x.dtype)
+        self.places[x] = place
+        return place
+
+
+ZERO = """
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
+define void @zero(ptr %words, i64 %chunk) {
+  %out = load ptr, ptr %words
+  %second = getelementptr i64, ptr %words, i64 1
+  %bytes = load i64, ptr %second
+  call void @llvm.memset.p0.i64(ptr %out, i8 0, i64 %bytes, i1 false)
+  ret void
+}
+"""
+
+
+def zeroing(nbytes: int) -> Launch:
+    """A launch that puts zeros into scratch memory."""
+    kernel = NativeKernel("zero", compiled(ZERO, "zero"), ("out", "bytes"))
+    return Launch(kernel, struct.pack("2q", 0, nbytes), ((0, 0, 0),), (), 1)
+
+
+def reshape(to: Lowerer, step: Step) -> None:
+    """A copy without gaps, seen in another shape."""
+    x = to.copied(to.place(step.inputs[0]))
+    to.places[step.results[0]] = whole(x.buffer, step.results[0].shape, x.dtype)
+
+
+def concat(to: Lowerer, step: Step) -> None:
+    out, axis = to.fresh(step), step.attrs["axis"] % len(step.results[0].shape)
+    start = 0
+    for x in step.inputs:
+        place = to.place(x)
+        offset = start * out.strides[axis]
+        to.copy(place, out._replace(shape=place.shape, offset=offset), [step])
+        start += place.shape[axis]
+
+
+def place(to: Lowerer, step: Step) -> None:
+    x, out = to.place(step.inputs[0]), to.fresh(step)
+    to.copy(to.place(Fill(0, out.shape, out.dtype)), out, [step])
+    inside = part(out, step.attrs["index"])
+    to.copy(to.seen(x, inside.shape), inside, [step])
+
+
+def pad(to: Lowerer, step: Step) -> None:
+    x, out = to.place(step.inputs[0]), to.fresh(step)
+    to.copy(to.place(Fill(step.attrs["value"], out.shape, out.dtype)), out, [step])
+    starts = [before * s for (before, _), s in zip(step.attrs["pad_width"], out.strides, strict=True)]
+    to.copy(x, out._replace(shape=x.shape, offset=sum(starts)), [step])
+
+
+COPIES = {"reshape": reshape, "concat": concat, "place": place, "pad": pad}
+COPIES["spread"] = COPIES["broadcast_to"] = reshape
+
+
+def work(step: Step) -> float:
+    """How much a step has to do, where that decides whether threads should share it."""
+    if step.op.name not in ("matmul", "linear"):
+        return math.inf
+    return math.prod(step.results[0].shape) * step.inputs[0].shape[-1]
+
+
+def target_of(work: float) -> Target:
+    return target_with(1 if work < SMALL else threads.get_num_threads())
+
+
+# Kernels of groups
+
+
+class GroupKernel(NamedTuple):
+    expression: Expression
+    sources: list[tuple[Any, bool]]  # values that it reads, and whether once for each row
+    numbers: list[Any]
+
+
+def described_group(unit: Unit, outputs: list[Traced]) -> GroupKernel:
+    """A group in the kernel language."""
+    numbers = Numbers()
+    sources: dict[tuple[Any, bool], Value] = {}
+    values: dict[Traced, Value] = {}
+
+    def read(x: Any, is_row: bool) -> Value | None:
+        if x is None:
+            return None
+        if type(x) is Fill:
+            return filled(x, numbers)
+        if x in values:
+            return values[x]
+        is_row = is_row and unit.axes is not None
+        if (x, is_row) not in sources:
+            sources[x, is_row] = source(len(sources), x.dtype, is_row)
+        return sources[x, is_row]
+
+    for step in unit.steps:
+        out = step.results[0]
+        inputs: list[Any] = [read(x, out in unit.rows and step.op.name not in REDUCTIONS) for x in step.inputs]
+        if step.op.name in REDUCTIONS:
+            values[out] = reduced(step, inputs[0])
+        elif step.op.kind == "movement":
+            values[out] = inputs[0]
+        else:
+            attrs = {
+                key: number_of(value, numbers, inputs) for key, value in step.attrs.items()
+            }
+            values[out] = described(step, inputs, attrs)
+    expression = expression_of(tuple(values[x] for x in outputs))
+    order = sorted(sources.items(), key=lambda item: item[1].detail)
+    return GroupKernel(expression, [key for key, _ in order], numbers.given)
+
+
+def number_of(value: Any, numbers: Numbers, inputs: list[Any]) -> Any:
+    if value is None or isinstance(value, np.dtype):
+        return value
+    return numbers.value(value, number_type(inputs))
+
+
+@functools.lru_cache(4096)
+def expression_of(outputs: tuple[Value, ...]) -> Expression:
+    return Expression(Kernel(outputs))

@@ -1,0 +1,76 @@
+"""Memory: one arena for all that is only needed during a run, shared by what isn't needed at once."""
+
+from collections.abc import Iterable
+
+from ..backends.launches import ALIGNMENT
+from .layouts import Buffer
+from .lowering import Launched, Lowerer
+
+
+def note_uses(to: Lowerer, kept: Iterable[Buffer]) -> None:
+    """Note from which item to which each buffer is needed; those kept until the end."""
+    for number, item in enumerate(to.items):
+        for buffer in buffers_of(item):
+            if buffer.first < 0:
+                buffer.first = number
+            buffer.last = number
+    for buffer in kept:
+        buffer.last = len(to.items)
+
+
+def buffers_of(item: object) -> list[Buffer]:
+    if isinstance(item, Launched):
+        return [buffer for buffer, _ in item.places]
+    inputs = [x.buffer for x in item.inputs if hasattr(x, "buffer")]  # type: ignore[attr-defined]
+    return inputs + [x.buffer for x in item.outputs]  # type: ignore[attr-defined]
+
+
+def take_over(to: Lowerer) -> None:
+    """Let results be written over operands that nobody needs any more, where the launch allows it."""
+    taken: set[Buffer] = set()
+    for number, item in enumerate(to.items):
+        if not isinstance(item, Launched) or len(item.launches) > 1:
+            continue
+        launch = item.launches[0]
+        given = len(item.places) - len(launch.results) - len(launch.scratch)
+        for result, operand in launch.overwrites:
+            new, (old, offset) = item.places[given + result][0], item.places[operand]
+            uses = sum(buffer is old for buffer, _ in item.places[:given])
+            free = old.kind == new.kind == "scratch" and not offset and uses == 1
+            free = free and old not in taken
+            if free and old.last == number and new.first == number and new.shared is None:
+                if root(new) is not root(old) and old.nbytes == new.nbytes:
+                    new.shared = old
+                    taken.add(old)
+                    root(old).last = max(root(old).last, new.last)
+
+
+def root(buffer: Buffer) -> Buffer:
+    while buffer.shared is not None:
+        buffer = buffer.shared
+    return buffer
+
+
+def place_scratch(buffers: Iterable[Buffer]) -> int:
+    """Give all scratch memory an offset in the arena; returns the bytes of that.
+
+    The largest come first, each at the lowest place that is free all the time.
+    """
+    own = [b for b in buffers if b.kind == "scratch" and b.first >= 0]
+    placed: list[Buffer] = []
+    for buffer in sorted((b for b in own if b.shared is None), key=lambda b: -b.nbytes):
+        start = 0
+        beside = [b for b in placed if b.first <= buffer.last and buffer.first <= b.last]
+        for other in sorted(beside, key=lambda b: b.offset):
+            if other.offset - start >= buffer.nbytes:
+                break
+            start = max(start, aligned(other.offset + other.nbytes))
+        buffer.offset = start
+        placed.append(buffer)
+    for buffer in own:
+        buffer.offset = root(buffer).offset
+    return max((aligned(b.offset + b.nbytes) for b in placed), default=0)
+
+
+def aligned(offset: int) -> int:
+    return -(-offset // ALIGNMENT) * ALIGNMENT

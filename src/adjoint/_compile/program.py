@@ -1,0 +1,166 @@
+"""Programs: what became of a recording, ready to be run on memory.
+
+A run checks and holds the tensors that it reads, takes memory for its results and an arena, runs
+the lists, and then makes all changes at once: an interrupt finds the state of before or of after.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import starmap
+from operator import call
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.execute import as_array
+from .._core.tensor import Tensor, wrap
+from .._foundation.silence import compute
+from ..backends.cpu.jit import memory
+from ..backends.cpu.jit.addresses import HEADER, MEMORY
+from ..backends.launches import ALIGNMENT
+from .layouts import Buffer, Place
+from .listing import Frame, Listing, entry
+from .lowering import HostStep
+
+BYTE = np.dtype(np.uint8)
+set_raw: Any = Tensor.raw.__set__  # type: ignore[attr-defined]
+set_grad: Any = Tensor._grad.__set__  # type: ignore[attr-defined]
+
+
+class FailedError(Exception):
+    """Data was such that a launch has no result."""
+
+
+class Update(NamedTuple):
+    """An object whose memory is written over, if nobody else can reach it; else `place` is new."""
+
+    number: int
+    place: Place
+
+
+class Code(NamedTuple):
+    """What is the same for all runs of a program."""
+
+    segments: list[Any]  # listings and host steps, in order
+    final: Listing | None  # launches that write over what was there, after all that can fail
+    objects: int  # tensors that are read; then comes the arena, among the addresses
+    slots: dict[Buffer, int]
+    arena: int  # bytes
+    cells: list[np.dtype]  # of numbers, each in 8 bytes
+    results: list[Place]  # memory that is new at each run
+    updates: list[Update]
+    constants: list[np.ndarray]
+
+
+class Run:
+    """Words and addresses of a program, for one run at a time."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.bases = np.zeros(code.objects + 1 + len(code.slots), np.int64)
+        self.base = memoryview(self.bases)  # items are set sooner through it
+        self.cells = np.zeros(max(1, len(code.cells)), np.int64)
+        for buffer, slot in code.slots.items():
+            if buffer.kind == "constant":
+                self.bases[slot] = code.constants[buffer.number].ctypes.data
+            elif buffer.kind == "number":
+                self.bases[slot] = self.cells.ctypes.data
+        self.parts = [self.framed(part) for part in code.segments]
+        self.final = None if code.final is None else self.framed(code.final)
+        self.results = [(place, code.slots[place.buffer]) for place in code.results]
+        self.updates = [(*update, code.slots[update.place.buffer]) for update in code.updates]
+        self.numbers: Sequence[Any] = ()
+        self.enter = entry()
+
+    def framed(self, part: Any) -> Any:
+        return Frame(part, self.bases) if isinstance(part, Listing) else part
+
+    def write_numbers(self, numbers: Sequence[Any]) -> None:
+        """Put numbers where kernels read them; the same sequence has the same numbers."""
+        if numbers is not self.numbers:
+            for k, (dtype, number) in enumerate(zip(self.code.cells, numbers, strict=True)):
+                self.cells[k : k + 1].view(dtype)[0] = number
+            self.numbers = numbers
+
+    def compute(self, shared: Sequence[int]) -> tuple[dict[Buffer, np.ndarray], dict[int, Any]]:
+        """Do all but the final launches. Returns the arrays that are new, and those that objects
+        are to have where their memory can't be written over."""
+        code, base = self.code, self.base
+        held: dict[Buffer, np.ndarray] = {}
+        moved: dict[int, Any] = {}
+        for place, slot in self.results:
+            out = held[place.buffer] = new_array(place)
+            base[slot] = MEMORY[id(out) + HEADER >> 3]
+        for number, place, slot in self.updates:
+            if shared[number]:
+                out = moved[number] = new_array(place)
+                base[slot] = MEMORY[id(out) + HEADER >> 3]
+            else:
+                base[slot] = base[number]
+        if code.arena:
+            arena = memory.empty((code.arena + ALIGNMENT,), BYTE)
+            start = MEMORY[id(arena) + HEADER >> 3]
+            base[code.objects] = start + -start % ALIGNMENT
+        for part in self.parts:
+            if type(part) is Frame:
+                if self.enter(part.ready()):
+                    raise FailedError
+            else:
+                self.do(part, held)
+        return held, moved
+
+    def do(self, item: HostStep, held: dict[Buffer, np.ndarray]) -> None:
+        """Do a host step; its results have memory of their own."""
+        step, slots = item.step, self.code.slots
+        inputs = [self.array(x) if isinstance(x, Place) else x for x in item.inputs]
+        attrs = {key: value for key, value in step.attrs.items() if key != "device"}
+        out = compute(step.op.functions[np.ndarray], *inputs, **attrs)
+        results = (out,) if step.op.single_result else out
+        for place, result in zip(item.outputs, results, strict=True):
+            own = np.array(as_array(result), order="C", copy=None if NEW_NUMPY else False)
+            if own.base is not None:
+                own = own.copy()
+            if own.shape != place.shape or own.dtype != place.dtype:
+                raise FailedError
+            held[place.buffer] = own
+            self.base[slots[place.buffer]] = MEMORY[id(own) + HEADER >> 3]
+
+    def array(self, x: Place) -> np.ndarray:
+        """An array on memory that a place lies in."""
+        slot = self.code.objects if x.buffer.kind == "scratch" else self.code.slots[x.buffer]
+        start = self.base[slot] + x.offset
+        start += x.buffer.offset if x.buffer.kind == "scratch" else 0
+        return np.asarray(Lent(start, x))
+
+
+NEW_NUMPY = int(np.__version__.split(".")[0]) >= 2
+
+
+class Lent:
+    """Memory at an address, as NumPy's interface describes an array."""
+
+    def __init__(self, start: int, x: Place) -> None:
+        self.__array_interface__ = {
+            "shape": x.shape,
+            "strides": x.strides,
+            "typestr": x.dtype.str,
+            "data": (start, False),
+            "version": 3,
+        }
+
+
+def new_array(x: Place) -> np.ndarray:
+    """New memory with a layout."""
+    if x.is_contiguous:
+        return memory.empty(x.shape, x.dtype)
+    order = sorted(range(len(x.shape)), key=lambda k: -x.strides[k])
+    out = memory.empty(tuple(x.shape[k] for k in order), x.dtype)
+    return out.transpose(np.argsort(order))
+
+
+def at_once(calls: Sequence[tuple]) -> None:
+    """Make calls of functions that are C code: no signal is handled before the last one is done."""
+    deque(starmap(call, calls), 0)
+
+
+__all__ = ["Code", "FailedError", "Run", "Update", "at_once", "set_grad", "set_raw", "wrap"]
