@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .._foundation.changes import note_change
 from .._foundation.modes import PROFILE, mode
 from .._foundation.spans import region
 
@@ -140,10 +141,12 @@ class HookHandle:
         self._hooks = hooks
         self._key = next_order()
         hooks[self._key] = hook
+        note_change()
 
     def remove(self) -> None:
         """Take the hook away; doing so twice, or while it runs, is fine."""
         self._hooks.pop(self._key, None)
+        note_change()
 
     def __enter__(self) -> "HookHandle":
         return self

@@ -18,6 +18,7 @@ from .._foundation.dtypes import (
 )
 from .._foundation.errors import DeviceError, DTypeError, RangeError, TraceError
 from .._foundation.modes import TRACE, mode
+from .._foundation.numbers import Number
 from .._foundation.silence import compute
 from .declaration import Op
 from .tensor import Tensor, describe, wrap
@@ -115,6 +116,8 @@ def dtype_of_scalar(value: Any, device: str) -> np.dtype:
 
 def constant(value: Any, dtype: np.dtype, device: str) -> Tensor:
     """A 0-d tensor from a Python scalar."""
+    if isinstance(value, Number) and mode.word & TRACE:
+        return mode.trace.lift_number(value, dtype, device)
     try:
         array = compute(np.array, value, dtype)
     except OverflowError:

@@ -413,6 +413,8 @@ def register(hooks: dict[int, Callable], node: Node, hook: Callable) -> HookHand
     """Register a hook. What a checkpoint's function registers again for a tensor from outside stays
     only while it runs: it is there since the first run."""
     handle = HookHandle(hooks, hook)
+    if mode.word & TRACE:
+        mode.trace.note_hook(handle, node)
     if is_from_before(node):
         mode.recomputing.calls_at_end.append((hooks.pop, handle._key, None))
     return handle

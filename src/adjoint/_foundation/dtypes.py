@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .changes import note_change
 from .errors import DTypeError
 
 __all__ = ["DType", "bool", "complex64", "complex128", "float16", "float32", "float64"]
@@ -53,6 +54,7 @@ BY_PYTHON = {builtins.bool: bool, int: int64}
 # A scalar is weak: it changes an array's dtype only if its kind is the larger one.
 RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 SCALAR_RANK = {builtins.bool: 0, int: 1, float: 2, complex: 3}
+PYTHON = (builtins.bool, int, float, complex)  # by rank
 SCALARS = {"b": builtins.bool, "i": int, "u": int, "f": float, "c": complex}
 
 
@@ -82,6 +84,7 @@ def set_default_dtype(dtype: Any) -> None:
     if raw.kind != "f":
         raise DTypeError(f"set_default_dtype: a float dtype is needed, got {show(raw)}")
     DefaultDType.float = raw
+    note_change()
 
 
 def get_default_dtype() -> DType:
@@ -120,7 +123,8 @@ def show(raw: np.dtype) -> str:
 
 def of_scalar(scalar: Any) -> np.dtype:
     """The dtype that a Python scalar has where no array decides."""
-    return as_numpy(type(scalar))
+    kind = type(scalar)
+    return as_numpy(PYTHON[SCALAR_RANK[kind]] if kind in SCALAR_RANK else kind)
 
 
 def weak(x: Any) -> Any:

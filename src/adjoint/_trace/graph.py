@@ -4,7 +4,8 @@ A replay of a graph gives what the function gives, gradients included: steps tha
 through, from a tensor that requires grad to a result, are recorded as they were in the trace.
 """
 
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from .._core.declaration import Op
 from .._core.execute import apply
 from .._core.node import RELEASED, Node
+from .._core.promotion import constant
 from .._core.tensor import Tensor, describe, journal, share, wrap
 from .._engine.graph_walks import reachable
 from .._foundation.errors import (
@@ -23,9 +25,10 @@ from .._foundation.errors import (
     TraceError,
 )
 from .._foundation.modes import GRAD, mode
+from .._foundation.numbers import Number
 from .._foundation.trees import DiffersError, leaves, map_tree, side_by_side
 from ..primitives.shapes import reshape
-from .recording import Before, Slot, Step, Trace, Traced, raise_alias
+from .recording import Before, Slot, Step, Trace, Traced
 
 __all__ = ["Graph", "trace"]
 
@@ -136,7 +139,7 @@ class Graph:
         def placed(slot: Slot) -> Slot:
             return Slot(place.get(id(slot.owner), slot.owner), slot.grad)
 
-        self.function = function
+        self.function: Callable | None = function
         self.arguments = arguments
         self.inputs = list(inputs)
         self.generators = [generator for _, generator in reversed(streams)]
@@ -159,6 +162,9 @@ class Graph:
         self.required = {v for v, x in sources.items() if grad and x.node is not None}
         self.wider: Graph | None = None
         self.refusal = refusal
+        # Numbers that may be others at each run: what stands for them, and who knows them now.
+        self.numbers: list[tuple[Traced, Number]] = []
+        self.settings: Any = None
 
     @property
     def kept(self) -> list[Result]:
@@ -185,6 +191,7 @@ class Graph:
                 )
         sources = dict(zip(self.inputs, inputs, strict=False))
         sources |= {value: slot.read(inputs) for value, slot in self.captures}
+        sources |= self.present_numbers()
         requiring = [v for v, x in sources.items() if x.node is not None and mode.word & GRAD]
         if not self.required.issuperset(requiring):
             return self.widened(args, kwargs)(*args, **kwargs)
@@ -200,6 +207,19 @@ class Graph:
             write.do(inputs, None if write.result is None else next(following))
         following = iter(kept)
         return map_tree(lambda x: next(following) if type(x) is Traced else x, self.outputs)
+
+    def present_numbers(self) -> Values:
+        """The numbers as tensors, with their present values."""
+        if not self.numbers:
+            return {}
+        now = self.settings.read()
+        if now is None:
+            raise TraceError(
+                "graph: a setting isn't what it was when the function was recorded, and the "
+                "function did something that depended on it; record it again"
+            )
+        pairs = zip(self.numbers, now, strict=True)
+        return {x: constant(value, x.dtype, x.device) for (x, _), value in pairs}
 
     def run(self, values: Values, recorded: bool) -> None:
         """Run the steps; those that gradients flow through are recorded if that is wanted."""
@@ -227,6 +247,11 @@ class Graph:
 
     def widened(self, args: tuple, kwargs: dict) -> "Graph":
         """The graph of the function when it is traced with what requires grad now."""
+        if self.function is None:
+            raise TraceError(
+                "graph: a tensor requires grad now and didn't when the function was recorded; "
+                "record it again, or call the graph under ad.no_grad()"
+            )
         if self.wider is None:
             wider = record_graph(self.function, args, kwargs, self)
             # It may do more for the sake of gradients, but it must be the same function.
@@ -253,6 +278,8 @@ class Graph:
         for position, (old, new) in enumerate(pairs):
             if isinstance(old, Traced) and isinstance(new, Tensor):
                 check_argument(position, old, new)
+            elif isinstance(old, Same):
+                old.check(position, new)
             elif isinstance(old, Traced) or not same_constant(old, new):
                 raise ArgumentError(
                     f"graph: argument {position} was {old!r} when traced, got {new!r}; only the "
@@ -265,14 +292,29 @@ class Graph:
     def check_aliases(self, pairs: list[tuple], given: dict[Traced, Tensor]) -> None:
         """Which arguments and captures are one tensor must be as it was when traced."""
         same = all(given[old] is new for old, new in pairs if isinstance(old, Traced))
-        held = {id(slot.owner) for _, slot in self.captures}
-        held |= {id(write.slot.owner) for write in self.writes}
+        slots = [slot for _, slot in self.captures] + [write.slot for write in self.writes]
+        held = {id(slot.tensor([])) for slot in slots if not isinstance(slot.owner, int)}
         owners = {id(x._owner()) for x in given.values()}
         shared = len(owners) < len(given) or held & owners
         if not same or (self.writes and shared):
             raise TraceError(
                 "graph: two arguments, or an argument and a tensor that the function uses from "
                 "outside, are one tensor now but weren't when it was traced, or the other way round"
+            )
+
+
+class Same:
+    """An argument that must be the very same object again, which this doesn't keep alive."""
+
+    def __init__(self, x: Any) -> None:
+        self.ref = weakref.ref(x)
+        self.what = describe(x) if isinstance(x, Tensor) else type(x).__name__
+
+    def check(self, position: int, x: Any) -> None:
+        if self.ref() is not x:
+            raise ArgumentError(
+                f"graph: argument {position} was an object ({self.what}) that the function also "
+                "uses from outside, or that isn't a tensor; it must be the same one"
             )
 
 
@@ -350,7 +392,7 @@ def same(graph: Graph, other: Graph) -> bool:
     return all(same_owners(one.owner, two.owner) for (_, one), (_, two) in pairs)
 
 
-def same_owners(x: Tensor | int, y: Tensor | int) -> bool:
+def same_owners(x: Any, y: Any) -> bool:
     if isinstance(x, int) or isinstance(y, int):
         return type(x) is type(y) and x == y
     if x is y or type(x.raw) is Traced or type(y.raw) is Traced:
@@ -385,19 +427,22 @@ def record_graph(
     kwargs: dict,
     former: Graph | None = None,
     wider: bool = True,
+    recording: Trace | None = None,
+    as_they_are: Collection[int] = (),
 ) -> Graph:
     """The graph of a function. Arguments that required grad for its `former` graph do so here too;
-    others do if it is to be `wider`."""
-    recording = Trace()
+    others do if it is to be `wider`. Nothing stands for arguments with these ids: the function gets
+    them as they are."""
+    recording = recording or Trace()
     arguments: list[tuple[Tensor, Before]] = []
 
     def stand_in(x: Any) -> Any:
-        if not isinstance(x, Tensor):
+        if not isinstance(x, Tensor) or id(x._owner()) in as_they_are:
             return x
         known = recording.stand_ins.get(id(x._owner()))
         if known is not None:
             if all(argument is not x for argument, _ in arguments):
-                raise_alias(x)
+                recording.meet_argument(x)
             return known
         k = len(arguments)
         requires_grad, grad = wider and x.requires_grad, x._grad is not None
@@ -411,8 +456,9 @@ def record_graph(
     given = map_tree(stand_in, (args, kwargs))
     with recording:
         out = function(*given[0], **given[1])
+        recording.end_of_function()
         found = [x for x in leaves(out) if isinstance(x, Tensor)]
-        outputs = map_tree(lambda x: recording.lift(x) if isinstance(x, Tensor) else x, out)
+        outputs = map_tree(recording.output, out)
         changes = recording.changes(arguments)
         kept = [as_result(recording, x) for x in found]
         for slot, x, same_node in changes:
@@ -434,7 +480,7 @@ def record_graph(
     ]
     inputs = {before.raw: x for x, before in arguments}
     shown = {id(x): before.raw for x, before in arguments}
-    pattern = map_tree(lambda x: shown[id(x)] if isinstance(x, Tensor) else x, (args, kwargs))
+    pattern = map_tree(lambda x: shown.get(id(x), x), (args, kwargs))
     return Graph(function, recording, pattern, inputs, outputs, results, writes, why_not)
 
 

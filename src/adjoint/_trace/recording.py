@@ -8,6 +8,7 @@ Whatever the function did to them while it was traced is undone at the end, also
 
 import itertools
 import math
+import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +16,16 @@ import numpy as np
 from .. import backends
 from .._core.declaration import Op
 from .._core.execute import explained
-from .._core.node import Leaf, Node, next_order
+from .._core.node import HookHandle, Leaf, Node, next_order
 from .._core.plan import dtype_of
+from .._core.promotion import constant
 from .._core.shape_inference import Shape, infer_dtypes, infer_shapes
 from .._core.tensor import Tensor, describe, wrap
 from .._foundation.blocks import Block, all_of, ends
 from .._foundation.dtypes import SCALAR_RANK, show
 from .._foundation.errors import TraceError
 from .._foundation.modes import GRAD, TRACE, mode, no_grad
+from .._foundation.numbers import Number
 from ..primitives.shapes import reshape
 
 
@@ -76,14 +79,25 @@ def plain(value: Any) -> str:
 
 
 class Slot(NamedTuple):
-    """Where a graph reads or writes: a tensor from outside, or an input by its number, or either's
-    `.grad`. Random states count from the end of the inputs."""
+    """Where a graph reads or writes: a tensor from outside, which may be known weakly, or an input
+    by its number, or either's `.grad`. Random states count from the end of the inputs."""
 
-    owner: Tensor | int
+    owner: "Tensor | weakref.ref[Tensor] | int"
     grad: bool = False
 
     def tensor(self, inputs: list[Tensor]) -> Tensor:
-        return inputs[self.owner] if isinstance(self.owner, int) else self.owner
+        owner = self.owner
+        if isinstance(owner, int):
+            return inputs[owner]
+        if isinstance(owner, Tensor):
+            return owner
+        tensor = owner()
+        if tensor is None:
+            raise TraceError(
+                "graph: a tensor from outside, which the function used when it was recorded, isn't "
+                "there any more; record the function again"
+            )
+        return tensor
 
     def read(self, inputs: list[Tensor]) -> Tensor:
         tensor = self.tensor(inputs)
@@ -263,10 +277,30 @@ class Trace(Block):
         if type(data) is Traced and not (self.outer and self.outer.is_known(data)):
             raise TraceError.escaped("trace")
         if id(tensor) in self.stand_ins:
-            raise_alias(tensor)
+            self.meet_argument(tensor)
         if id(tensor) not in self.captures:
             self.captures[id(tensor)] = self.like(tensor), Slot(tensor)
         return self.captures[id(tensor)][0]
+
+    def meet_argument(self, tensor: Tensor) -> None:
+        """A tensor from outside is one of the arguments, for which another one stands."""
+        raise_alias(tensor)
+
+    def output(self, x: Any) -> Any:
+        """What stands for a leaf of what the function returns."""
+        return self.lift(x) if isinstance(x, Tensor) else x
+
+    def lift_number(self, number: Number, dtype: np.dtype, device: str) -> Tensor:
+        """A 0-d tensor that has the value of a number."""
+        if self.outer is not None:
+            return self.outer.lift_number(number, dtype, device)
+        return constant(number.fixed(), dtype, device)
+
+    def note_hook(self, handle: HookHandle, node: Node) -> None:
+        """A hook was registered for the gradient at a node."""
+
+    def end_of_function(self) -> None:
+        """The function has returned; what it changed is still so."""
 
     def is_known(self, data: Traced) -> bool:
         return self.owns(data) or bool(self.outer and self.outer.is_known(data))
@@ -287,7 +321,7 @@ class Trace(Block):
     def remember(self, tensor: Tensor) -> Before:
         tensor = tensor._owner()
         if id(tensor) in self.stand_ins:
-            raise_alias(tensor)
+            self.meet_argument(tensor)
         now = Before(tensor, tensor.raw, tensor.node, tensor._grad)
         if self.owns(tensor.raw):
             return now

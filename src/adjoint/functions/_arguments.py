@@ -30,6 +30,7 @@ from .._foundation.errors import (
     ShapeError,
 )
 from .._foundation.modes import is_grad_enabled
+from .._foundation.numbers import Number
 from .._foundation.silence import compute
 
 VOCABULARY = {
@@ -102,7 +103,7 @@ def as_tensor(function: str, x: Any) -> Tensor:
         return x
     if type(x) in SCALAR_RANK:
         device = backends.DefaultDevice.name
-        return placed(compute(np.array, x, dtype_of_scalar(x, device)), device)
+        return constant(x, dtype_of_scalar(x, device), device)
     if isinstance(x, (np.ndarray, np.generic)):
         return placed(host_array(x, None, None), backends.DefaultDevice.name)
     raise DTypeError(
@@ -268,7 +269,10 @@ def check_no_module(function: str, name: str, value: Any) -> None:
 
 
 def as_number(function: str, name: str, value: Any) -> float:
-    """A Python float. A tensor is refused: it may want a gradient, which it wouldn't get."""
+    """A Python float, or a setting that is being recorded. A tensor is refused: it may want a
+    gradient, which it wouldn't get."""
+    if isinstance(value, Number):
+        return value  # type: ignore[return-value]
     number = weak(value)
     if isinstance(number, (int, float)):
         return float(number)

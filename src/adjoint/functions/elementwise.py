@@ -8,6 +8,7 @@ from .._core.promotion import beside_tensors, common_dtype
 from .._core.tensor import Tensor
 from .._foundation.dtypes import FROM_NUMPY, DType, as_numpy, of_scalar
 from .._foundation.errors import ArgumentError, DTypeError
+from .._foundation.numbers import Number
 from ..primitives import activations, conversions
 from ..primitives.devices import move
 from ..primitives.elementwise import divide, logaddexp, pow, square, where
@@ -19,7 +20,7 @@ from .dtypes import iinfo
 __all__ = ["astype", "clip", "conj", "elu", "gelu", "imag", "leaky_relu", "positive", "real"]
 __all__ += ["reciprocal", "softplus"]
 
-REAL_SCALARS = (np.integer, np.floating)
+REAL_SCALARS = (np.integer, np.floating, Number)
 
 
 @method

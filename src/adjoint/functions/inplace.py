@@ -9,6 +9,7 @@ from .._core.tensor import Tensor
 from .._foundation.dtypes import weak
 from .._foundation.errors import DTypeError, ShapeError
 from .._foundation.modes import ANOMALY, GRAD, TRACE, mode
+from .._foundation.numbers import Number
 from .._foundation.spans import TimedWrites
 from ..primitives import elementwise as ops
 from ..primitives.conversions import add_scaled
@@ -42,7 +43,7 @@ def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     >>> x.add_(ad.asarray([10.0, 10.0]), alpha=0.5)
     tensor([6., 7.])
     """
-    if isinstance(alpha, Tensor):
+    if isinstance(alpha, Tensor | Number):
         y, alpha = alpha * y, 1  # which has a gradient for alpha
     recorded = check_writable("add_", x, y)
     alpha = weak(alpha)

@@ -126,7 +126,10 @@ class Elementwise(Checked):
             self._update(rule, parts)
 
     def _prepare_group(self, k: int, group: dict[str, Any]) -> GroupRule:
-        """Check a group and prepare its slots if a setting has changed; its settings and rule."""
+        """Check a group and prepare its slots if a setting has changed; its settings and rule.
+
+        While a function is recorded settings may be Numbers, and nothing is kept of these.
+        """
         settings = self._settings_of(group)
         known = self._group_rules.get(k)
         if known is not None and known.group is group and known.settings == settings:
@@ -134,7 +137,9 @@ class Elementwise(Checked):
         self._check_settings(settings)
         for p in group["params"]:
             self._prepare(self._slot(p), settings)
-        found = self._group_rules[k] = GroupRule(group, settings, self._rule(settings))
+        found = GroupRule(group, settings, self._rule(settings))
+        if not mode.word & TRACE:
+            self._group_rules[k] = found
         return found
 
     def _slot(self, p: Tensor) -> Slot:
@@ -168,6 +173,9 @@ class Elementwise(Checked):
 
     def _update(self, rule: Rule, parts: list[Part]) -> None:
         """Update the parameters of groups that have one rule, and count the step."""
+        if len(parts) > 1 and mode.word & TRACE:
+            self._update_apart(rule, parts)
+            return
         settings, places, updates = parts[0]
         if len(parts) > 1:
             settings = {name: joined(name, parts) for name in settings}
@@ -178,6 +186,23 @@ class Elementwise(Checked):
             return
         counted, steps = self._counted(places)
         _steps.step(rule, updates, self._numbers(rule, settings, steps))
+        replace("step", self._counts, counted)
+
+    def _update_apart(self, rule: Rule, parts: list[Part]) -> None:
+        """Update the parameters of each group with its own settings, and count the step: their
+        values may not be known."""
+        if rule.arrays == 2:
+            for part in parts:
+                numbers = self._numbers(rule, part.settings, self._counts)
+                _steps.step(rule, part.updates, numbers)
+            return
+        counted, steps = self._counted([place for part in parts for place in part.places])
+        start = 0
+        for part in parts:
+            end = start + len(part.places)
+            numbers = self._numbers(rule, part.settings, steps[start:end])
+            _steps.step(rule, part.updates, numbers)
+            start = end
         replace("step", self._counts, counted)
 
     def _counted(self, places: list[int]) -> tuple[Tensor, Tensor]:

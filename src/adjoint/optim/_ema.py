@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .._core.tensor import Tensor, share
+from .._foundation.changes import Watched
 from .._foundation.dtypes import float64
 from .._foundation.errors import ArgumentError
 from .._foundation.modes import no_grad
@@ -22,7 +23,7 @@ from ._saved import check_alike, check_entries
 RULE = Rule(average, 2, 1)
 
 
-class EMA:
+class EMA(Watched):
     """Averages of parameters, in which those of n updates ago count by the factor decay ** n.
 
     It takes a module or parameters. Floats of a module's parameters are averaged; its buffers, and
@@ -40,6 +41,8 @@ class EMA:
     >>> w
     tensor([10.], requires_grad=True)
     """
+
+    _numbers = ("decay",)
 
     def __init__(self, params: Any, decay: float = 0.999, *, warmup: bool = False) -> None:
         if not 0 <= as_number("EMA", "decay", decay) <= 1:

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from .._core.tensor import Tensor
+from .._foundation.changes import Watched, note_change
 from .._foundation.errors import ArgumentError
 from .._foundation.modes import enable_grad
 from ..functions._arguments import reject
@@ -14,7 +15,7 @@ from ._groups import Params, as_groups, as_params, check_setting
 from ._saved import check_entries, check_groups, moved, plain
 
 
-class Optimizer:
+class Optimizer(Watched):
     """The base of all optimizers.
 
     `param_groups` is a list of dicts: "params" and the settings of each group, which may be changed
@@ -100,6 +101,7 @@ class Optimizer:
                 raise ArgumentError(f"{self._name}: all params have names, or none, got both")
         self._check_settings(self._settings_of(group))
         self.param_groups.append(group)
+        note_change()
 
     def _settings_of(self, group: Mapping[str, Any]) -> dict[str, Any]:
         return {name: group[name] for name in self.defaults}
@@ -194,6 +196,7 @@ class Optimizer:
             group.clear()
             group.update(other)
         self._recall(settings, {params.get(k, k): entry for k, entry in state.items()})
+        note_change()
 
 
 class Checked(Optimizer):

@@ -13,6 +13,7 @@ class Drop(OfOne):
     """A kind of dropout with probability p."""
 
     options = ("p", "training")
+    _numbers = ("p",)
 
     def __init__(self, p: float = 0.5, *more: Any, **unknown: Any) -> None:
         super().__init__(*more, **unknown)

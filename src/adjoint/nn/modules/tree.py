@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..._core.tensor import Tensor, describe
+from ..._foundation.changes import note_change
 from ..._foundation.errors import ArgumentError, DTypeError
 from .._parameter import Parameter
 
@@ -20,8 +21,10 @@ class Tree:
 
     _buffers: dict[str, bool] = {}  # noqa: RUF012  names, and whether state_dict has them
     _reserved: frozenset[str] = frozenset()  # names that are None, but keep their place
+    _numbers: tuple[str, ...] = ()  # settings that a recorded function reads anew at each run
 
     def __setattr__(self, name: str, value: Any) -> None:
+        note_change()
         own = vars(self).get(name)
         is_part = isinstance(own, Parameter | Tree)
         if isinstance(value, Parameter) or (isinstance(value, Tree) and not is_part):
@@ -54,6 +57,7 @@ class Tree:
             )
 
     def __delattr__(self, name: str) -> None:
+        note_change()
         object.__delattr__(self, name)
         if name in self._buffers:
             self._forget_buffer(name)

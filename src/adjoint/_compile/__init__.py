@@ -1,0 +1,1 @@
+"""Functions recorded once, and run as whole programs."""
