@@ -52,6 +52,7 @@ _sys.modules.update({f"{__name__}.{name}": module for name, module in _MOVED.ite
 # the `__all__` of others.
 _LAZY = ("data", "fft", "linalg", "nn", "optim", "random", "testing")
 _LAZY_FUNCTIONS = {
+    "_compile.compiled": "CompiledFunction compile",
     "_files": "load load_metadata save",
     "_inspect": "graph memory",
     "_profile": "profile",
@@ -71,6 +72,7 @@ if _typing.TYPE_CHECKING:
     from ._files import *
     from ._inspect import *
     from ._profile import *
+    from ._compile.compiled import *
     from ._trace.graph import *
     from ._transforms.checkpoint import *
     from ._transforms.derivatives import *

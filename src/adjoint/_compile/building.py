@@ -1,6 +1,7 @@
 """Building a program: all passes, one after the other."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ class Built(NamedTuple):
     """A program, and what passes made on the way to it."""
 
     code: Code
-    outputs: list[Buffer]  # for each wanted value, in order
+    outputs: list[Place]  # of each wanted value, in order
     updated: dict[int, int]  # wanted values that are written over objects: their numbers
     draft: Draft
     units: list[Unit]
@@ -37,13 +38,19 @@ class Built(NamedTuple):
 def build(
     draft: Draft,
     objects: list[tuple[Traced, Any]],
+    count: int,
     numbers: list[Traced],
     overwritable: dict[int, int],
+    log: Callable[[str, Any], None] = lambda *_: None,
 ) -> Built:
-    """`objects`: values that tensors have, and their layouts. `overwritable`: for wanted values
-    that become those of an object: its number."""
+    """`objects`: values that tensors have, and their layouts; `count`: how many addresses
+    come before the program's own. `overwritable`: for wanted values
+    that become those of an object: its number. `log` is told what each pass made."""
+    log("record", draft)
     draft = simplify(draft)
+    log("simplify", draft)
     units = group(draft)
+    log("groups", units)
     places = {
         value: Place(Buffer("object", nbytes(value), k), value.shape, layout.strides, value.dtype)
         for k, (value, layout) in enumerate(objects)
@@ -71,8 +78,8 @@ def build(
     take_over(to)
     arena = place_scratch(to.buffers)
     outputs_places = [updates[x] if out is None else out for x, out in zip(draft.wanted, outputs, strict=True)]
-    code = assembled(to, start, len(objects), arena, outputs_places, numbers, updated, draft)
-    return Built(code, [p.buffer for p in outputs_places], updated, draft, units, to.items)
+    code = assembled(to, start, count, arena, outputs_places, numbers, updated, draft)
+    return Built(code, outputs_places, updated, draft, units, to.items)
 
 
 def update_place(places: dict, objects: list, k: int) -> Place:

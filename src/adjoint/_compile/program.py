@@ -82,9 +82,9 @@ class Run:
                 self.cells[k : k + 1].view(dtype)[0] = number
             self.numbers = numbers
 
-    def compute(self, shared: Sequence[int]) -> tuple[dict[Buffer, np.ndarray], dict[int, Any]]:
-        """Do all but the final launches. Returns the arrays that are new, and those that objects
-        are to have where their memory can't be written over."""
+    def compute(self, shared: Sequence[int]) -> tuple[dict[Buffer, np.ndarray], dict[int, Any], Any]:
+        """Do all but the final launches. Returns the arrays that are new, those that objects are to
+        have where their memory can't be written over, and the arena, which final launches read."""
         code, base = self.code, self.base
         held: dict[Buffer, np.ndarray] = {}
         moved: dict[int, Any] = {}
@@ -97,6 +97,7 @@ class Run:
                 base[slot] = MEMORY[id(out) + HEADER >> 3]
             else:
                 base[slot] = base[number]
+        arena = None
         if code.arena:
             arena = memory.empty((code.arena + ALIGNMENT,), BYTE)
             start = MEMORY[id(arena) + HEADER >> 3]
@@ -107,7 +108,7 @@ class Run:
                     raise FailedError
             else:
                 self.do(part, held)
-        return held, moved
+        return held, moved, arena
 
     def do(self, item: HostStep, held: dict[Buffer, np.ndarray]) -> None:
         """Do a host step; its results have memory of their own."""

@@ -1,0 +1,209 @@
+"""`ad.compile`: functions that are recorded at their first call, and run whole from then on."""
+
+import functools
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from .. import backends
+from .._foundation.caller_warnings import warn
+from .._foundation.errors import DTypeError
+from .._foundation.modes import GRAD, mode
+from .._foundation.trees import map_tree
+from .executable import MISFIT, Program, Uncompilable
+from .explaining import explained
+from .recording import record
+from .signature import differences, signature, with_tensors
+
+__all__ = ["CompiledFunction", "compile"]
+
+MOST_PROGRAMS = 8  # of a function
+cpu: Any = backends.backend("cpu")
+
+
+class CompiledFunction:
+    """A function that runs as one native program for each kind of arguments: see `ad.compile`."""
+
+    def __init__(self, function: Callable) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self._function = function
+        self._programs: list[tuple[tuple, Program]] = []  # the latest first
+        self._eager: dict[tuple, str] = {}  # signatures that can't be compiled, and why
+        self._recording = threading.RLock()
+        self._bound: weakref.WeakKeyDictionary[Any, CompiledFunction] = weakref.WeakKeyDictionary()
+        self._warned = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if mode.word > GRAD or mode.draws is not None or not is_on():
+            return self._function(*args, **kwargs)
+        key, tensors = signature(args, kwargs)
+        for k, (own, program) in enumerate(self._programs):
+            if own == key:
+                out = program(tensors, args, kwargs)
+                if out is not MISFIT:
+                    if k:
+                        self._use_first(own, program)
+                    return out
+        return self._run_new(key, args, kwargs)
+
+    def _use_first(self, key: tuple, program: Program) -> None:
+        rest = [pair for pair in self._programs if pair[1] is not program]
+        self._programs = [(key, program), *rest]
+
+    def _run_new(self, key: tuple, args: tuple, kwargs: dict) -> Any:
+        """Record the function for arguments like these, and run what comes of it."""
+        plain = map_tree(with_tensors, (args, kwargs))
+        if plain[0] is not args or plain[1] is not kwargs:
+            if any(x is not y for x, y in zip(plain[0], args, strict=True)) or kwargs:
+                args, kwargs = plain
+                again, _ = signature(args, kwargs)
+                if again != key:
+                    return self(*args, **kwargs)
+        if key in self._eager:
+            return self._function(*args, **kwargs)
+        with self._recording:
+            program = self._record(key, args, kwargs)
+        if program is None:
+            return self._function(*args, **kwargs)
+        _, tensors = signature(args, kwargs)
+        out = program(tensors, args, kwargs)
+        # What the first run changes may be what the recording depends on.
+        return self._function(*args, **kwargs) if out is MISFIT else out
+
+    def _record(self, key: tuple, args: tuple, kwargs: dict) -> Program | None:
+        start = time.perf_counter()
+        _, tensors = signature(args, kwargs)
+        with Progress(self.__name__, start) as log:
+            try:
+                recorded = record(self._function, args, kwargs)
+                program = Program(recorded, tensors, log)
+            except Uncompilable as reason:
+                self._leave(key, str(reason))
+                return None
+        self._programs = [(key, program), *self._alive()]
+        if len(self._programs) > MOST_PROGRAMS:
+            self._warn()
+            self._programs = self._programs[:MOST_PROGRAMS]
+        return program
+
+    def _alive(self) -> list[tuple[tuple, Program]]:
+        return [pair for pair in self._programs if pair[1].lives()]
+
+    def _leave(self, key: tuple, reason: str) -> None:
+        self._eager[key] = reason
+        warn(f"compile: {self.__name__} runs eagerly: {reason}", RuntimeWarning)
+
+    def _warn(self) -> None:
+        if not self._warned:
+            self._warned = True
+            (new, program), (old, former) = self._programs[:2]
+            what = differences(old, new) or program.difference(former)
+            warn(
+                f"compile: {self.__name__} was compiled for the {MOST_PROGRAMS + 1}th time; "
+                f"{what} keeps changing. At most {MOST_PROGRAMS} programs are kept",
+                RuntimeWarning,
+            )
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method: each instance has programs of its own."""
+        if instance is None:
+            return self
+        found = self._bound.get(instance)
+        if found is None:
+            found = self._bound[instance] = CompiledFunction(Bound(self._function, instance))
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """What the function has: parameters, state and the like of a compiled Module."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._function, name)
+
+    def explain(self) -> str:
+        """What became of the function: its programs, their kernels and memory, and what stayed in
+        Python."""
+        return explained(self.__name__, [program for _, program in self._programs], self._eager)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.__name__}: {len(self._programs)} programs>"
+
+
+class Bound:
+    """A method of an instance, which it doesn't keep alive."""
+
+    def __init__(self, function: Callable, instance: Any) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self.function = function
+        self.instance = weakref.ref(instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(self.instance(), *args, **kwargs)
+
+
+class Progress:
+    """Passes' results where they are asked for, and a line on a terminal if compiling takes long."""
+
+    def __init__(self, name: str, start: float) -> None:
+        self.name, self.start = name, start
+        self.shown = False
+        self.wanted = os.environ.get("ADJOINT_COMPILE_LOG", "").replace(",", " ").split()
+
+    def __enter__(self) -> Callable[[str, Any], None]:
+        return self.tell
+
+    def tell(self, what: str, result: Any) -> None:
+        if what in self.wanted:
+            rows = result if isinstance(result, list) else [result]
+            print(f"compile {self.name}: {what}", *rows, sep="\n", file=sys.stderr)
+        elif what == "lower" and sys.stderr.isatty() and time.perf_counter() - self.start > 1:
+            self.shown = True
+            print(f"\rcompiling {self.name}: {result}\033[K", end="", file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self.shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+@functools.cache
+def is_on() -> bool:
+    """Whether functions are compiled: not if ADJOINT_COMPILE is 0, nor where there is no compiler,
+    which is said once."""
+    if os.environ.get("ADJOINT_COMPILE", "1") == "0":
+        return False
+    if not cpu.has_kernels():
+        warn(
+            "compile: functions run eagerly, as there is no compiler for kernels; install llvmlite",
+            RuntimeWarning,
+        )
+        return False
+    return True
+
+
+def compile(function: Callable) -> CompiledFunction:
+    """The function as native programs, which do the same: results, gradients, changes of parameters
+    and of state, random numbers and errors.
+
+    It is recorded at its first call, and again where arguments or what it uses are of another kind.
+    Whole training steps are what it is for; also as a decorator, also of a Module.
+
+    >>> model = ad.nn.Linear(3, 1)
+    >>> optimizer = ad.optim.SGD(model.parameters(), lr=0.1)
+    >>> @ad.compile
+    ... def step(x, y):
+    ...     loss = ad.mean((model(x) - y) ** 2)
+    ...     optimizer.zero_grad()
+    ...     loss.backward()
+    ...     optimizer.step()
+    ...     return loss
+    >>> x, y = ad.ones((8, 3)), ad.zeros((8, 1))
+    >>> first, second = step(x, y), step(x, y)
+    >>> bool(second < first)
+    True
+    """
+    if not callable(function):
+        raise DTypeError(f"compile: a function or a Module is needed, got {type(function).__name__}")
+    return function if isinstance(function, CompiledFunction) else CompiledFunction(function)
