@@ -22,36 +22,37 @@ def hold_weakly(graph: Graph) -> list[Tensor]:
     Those that nobody else has are the function's own: numbers that rules keep, and what was made of
     Python's and NumPy's. They are constants of the graph, equal numbers one.
     """
-    raws: dict[weakref.ref, Any] = {}
+    raws: dict[int, tuple[weakref.ref, Any]] = {}
 
     def weak(slot: Slot) -> Slot:
         if not isinstance(slot.owner, Tensor):
             return slot
         ref = weakref.ref(slot.owner)
-        raws[ref] = slot.owner.raw
+        raws[id(ref)] = ref, slot.owner.raw
         return slot._replace(owner=ref)
 
     graph.captures = [(value, weak(slot)) for value, slot in graph.captures]
     graph.writes = [write._replace(slot=weak(write.slot)) for write in graph.writes]
     graph.without_grad = [weak(slot) for slot in graph.without_grad]
     graph.arguments = map_tree(lambda x: Same(x) if isinstance(x, OBJECTS) else x, graph.arguments)
-    dead = {ref for ref in raws if ref() is None}
-    graph.writes = [write for write in graph.writes if write.slot.owner not in dead]
-    graph.without_grad = [slot for slot in graph.without_grad if slot.owner not in dead]
-    merge_constants(graph, {ref: raws[ref] for ref in dead})
-    return [tensor for ref in raws if (tensor := ref()) is not None]
+    dead = {key: raw for key, (ref, raw) in raws.items() if ref() is None}
+    graph.writes = [write for write in graph.writes if id(write.slot.owner) not in dead]
+    graph.without_grad = [slot for slot in graph.without_grad if id(slot.owner) not in dead]
+    merge_constants(graph, dead)
+    return [tensor for ref, _ in raws.values() if (tensor := ref()) is not None]
 
 
-def merge_constants(graph: Graph, arrays: dict[weakref.ref, Any]) -> None:
-    """Let the graph keep the arrays of tensors that are gone, each once."""
+def merge_constants(graph: Graph, arrays: dict[int, Any]) -> None:
+    """Let the graph keep the arrays of tensors that are gone, each once; they are found by the ids
+    of the references to these."""
     first: dict[Any, Traced] = {}
     replaced: dict[Any, Traced] = {}
     captures: list[tuple[Traced, Slot]] = []
     for value, slot in graph.captures:
-        if slot.owner not in arrays:
+        if id(slot.owner) not in arrays:
             captures.append((value, slot))
             continue
-        raw: Any = arrays[slot.owner]
+        raw: Any = arrays[id(slot.owner)]
         key: Any = id(raw)
         if type(raw) is np.ndarray and not raw.shape:
             key = raw.dtype, raw.tobytes()

@@ -49,9 +49,8 @@ class Seen:
             return value[0].is_still(x.__self__) and value[1].is_still(x.__func__)
         if isinstance(value, list):
             now = items(x)
-            return len(now) == len(value) and all(
-                s.is_still(y) for s, y in zip(value, now, strict=True)
-            )
+            pairs = zip(value, now, strict=False)
+            return len(now) == len(value) and all(seen.is_still(y) for seen, y in pairs)
         return value() is x if isinstance(value, weakref.ref) else value == id(x)
 
 

@@ -10,23 +10,20 @@ UNREAD = ("params", "param_names")
 
 class View(dict):
     """A dict whose values are asked for where they are read; what is done to it is done to nothing
-    else, and can be found: `line_of_change`."""
+    else, and can be found: `changed`."""
 
     def __init__(self, values: dict, what: str, read: Callable[[str, Any], Any]) -> None:
         super().__init__(values)
         self.what = what
         self.read = read
         self.start = dict(values)
-        self.met: dict[Any, Any] = {}
         self.lines: dict[Any, str] = {}
 
     def __getitem__(self, key: Any) -> Any:
         value = super().__getitem__(key)
         if key in UNREAD or key not in self.start or value is not self.start[key]:
             return value
-        if key not in self.met:
-            self.met[key] = self.read(key, value)
-        return self.met[key]
+        return self.read(key, value)
 
     def get(self, key: Any, default: Any = None) -> Any:
         return self[key] if key in self else default
@@ -44,8 +41,6 @@ class View(dict):
         return {key: self[key] for key in self}
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if key in self.met and value is self.met[key]:
-            return
         self.lines[key] = present_line()
         super().__setitem__(key, value)
 

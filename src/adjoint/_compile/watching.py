@@ -17,7 +17,7 @@ from .._foundation.numbers import Number
 from .._foundation.trees import leaves
 from ..nn.modules.tree import Tree
 from ..optim._ema import EMA
-from ..optim._optimizer import Optimizer
+from ..optim._optimizer import Checked, Optimizer
 from ..optim.lr_scheduler._scheduler import LRScheduler
 from .journal import Journal
 from .notes import Notes
@@ -112,7 +112,7 @@ class Watch:
         self.settings = settings
         self.journal = Journal(calls_at_end)
         self.notes = Notes()
-        self.views: dict[int, Any] = {}
+        self.views: dict[tuple[int, str], Any] = {}
         self.numbers: dict[tuple[int, str], Any] = {}
         self.scheduled: dict[int, Any] = {}  # optimizers whose scheduler has been called
         self.actions: list[tuple[Callable, tuple, dict]] = []
@@ -145,7 +145,9 @@ class Watch:
     def read_attribute(self, x: Any, name: str, value: Any, own: dict) -> Any:
         if name == "__dict__":
             self.notes.add_parts(x, own)
-        elif name in own or isinstance(value, PLAIN):
+        elif isinstance(x, Checked) and name.startswith("_"):
+            pass  # what our optimizers know by themselves follows from their groups
+        elif name in own or in_class(x, name) is value:
             if isinstance(value, float) and name in type(x)._numbers:
                 key = id(x), name
                 if key not in self.numbers:
@@ -201,8 +203,11 @@ class Watch:
                     "scheduler.step(), which is called when all else is done; call "
                     "scheduler.step() last"
                 )
-            return self.settings.meet(optimizer, part, reader, name, value)
+            if name not in met:
+                met[name] = self.settings.meet(optimizer, part, reader, name, value)
+            return met[name]
 
+        met: dict[str, Any] = {}
         return read
 
     def read_scheduler(self, scheduler: LRScheduler, name: str, value: Any) -> Any:
@@ -227,6 +232,15 @@ class Watch:
         optimizer = object.__getattribute__(scheduler, "__dict__").get("optimizer")
         self.scheduled[id(optimizer)] = optimizer
         self.actions.append((Later(scheduler), args, kwargs))
+
+
+def in_class(x: Any, name: str) -> Any:
+    """A plain attribute of a class, as it stands there: no method, nor what a property gives."""
+    for cls in type(x).__mro__:
+        if name in vars(cls):
+            value = vars(cls)[name]
+            return value if isinstance(value, (*PLAIN, dict)) else ABSENT
+    return ABSENT
 
 
 class Later:

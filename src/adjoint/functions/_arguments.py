@@ -271,11 +271,11 @@ def check_no_module(function: str, name: str, value: Any) -> None:
 def as_number(function: str, name: str, value: Any) -> float:
     """A Python float, or a setting that is being recorded. A tensor is refused: it may want a
     gradient, which it wouldn't get."""
-    if isinstance(value, Number):
-        return value  # type: ignore[return-value]
     number = weak(value)
     if isinstance(number, (int, float)):
         return float(number)
+    if isinstance(number, Number):
+        return number  # type: ignore[return-value]
     raise DTypeError(f"{function}: {name} must be a Python number, got {value!r}")
 
 

@@ -43,7 +43,7 @@ def add_(x: Tensor, y: Any, *, alpha: float = 1) -> Tensor:
     >>> x.add_(ad.asarray([10.0, 10.0]), alpha=0.5)
     tensor([6., 7.])
     """
-    if isinstance(alpha, Tensor | Number):
+    if isinstance(alpha, (Tensor, Number)):
         y, alpha = alpha * y, 1  # which has a gradient for alpha
     recorded = check_writable("add_", x, y)
     alpha = weak(alpha)

@@ -42,6 +42,7 @@ class ChannelNorm(Norm):
 
     forms: tuple[str, ...]  # the axes that x may have, such as "NCHW"
     on_host = ("num_batches_tracked",)
+    _numbers = ("momentum",)
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
