@@ -11,7 +11,7 @@ from .draft import Draft, Fill, nbytes, traced
 from .groups import Unit, group
 from .layouts import Buffer, Place, whole
 from .listing import Listing
-from .lowering import HostStep, Launched, Lowerer
+from .lowering import HostStep, Launched, Lowerer, batched
 from .memory import note_uses, place_scratch, take_over
 from .program import Code, Update
 from .simplify import simplify
@@ -74,6 +74,7 @@ def build(
     start = len(to.items)
     for unit in final:
         to.add(unit, needed[unit])
+    to.items[start:] = batched(to.items[start:])
     note_uses(to, ())
     take_over(to)
     arena = place_scratch(to.buffers)

@@ -38,6 +38,7 @@ class Unit:
         self.size = 0  # values of the kernel
         self.rows: set[Traced] = set()  # values that are one for each row
         self.before = 0  # the units that it depends on, as bits
+        self.joined: Unit | None = None  # the unit that has all of its steps now
 
     @property
     def is_group(self) -> bool:
@@ -63,6 +64,17 @@ class Unit:
         kept = [(k, 1 if k in self.axes else n) for k, n in enumerate(self.shape)]
         return tuple(n for _, n in kept), tuple(n for k, n in kept if k not in self.axes)
 
+    def take(self, other: "Unit") -> None:
+        """Have all steps of another group."""
+        self.steps = sorted(self.steps + other.steps, key=when)
+        self.values |= other.values
+        inputs = self.inputs | other.inputs
+        self.inputs = {x: None for x in inputs if x not in self.values}
+        self.size += other.size
+        self.axes = self.axes or other.axes
+        self.rows |= other.rows
+        other.joined = self
+
     def __repr__(self) -> str:
         head = f"rows of {self.shape} along {self.axes}" if self.axes else f"{self.shape}"
         lines = [f"group over {head}:"] if self.is_group else []
@@ -72,10 +84,11 @@ class Unit:
 class Grouping:
     """Units of a draft's steps, as they are found."""
 
-    def __init__(self) -> None:
+    def __init__(self, inner: set[Traced]) -> None:
         self.units: list[Unit] = []
         self.unit_of: dict[Traced, Unit] = {}
         self.readers: dict[Traced, list[Unit]] = {}  # groups that read a value from outside
+        self.inner = inner  # values that members of one group alone may need
 
     def add(self, step: Step) -> None:
         for unit in self.candidates(step):
@@ -90,6 +103,9 @@ class Grouping:
                 self.readers.setdefault(x, []).append(unit)
         self.unit_of |= dict.fromkeys(step.results, unit)
         self.depend(unit, self.behind(step, unit))
+        for other in self.candidates(step):
+            if unit.is_group and other is not unit and self.can_join(unit, other):
+                self.join(unit, other)
 
     def begun(self, step: Step) -> tuple[Unit, "Member"]:
         """A unit of its own."""
@@ -108,6 +124,7 @@ class Grouping:
         for x in traced(step.inputs):
             own = self.unit_of.get(x)
             for unit in (*([own] if own else []), *self.readers.get(x, ())[-2:]):
+                unit = present(unit)
                 if unit.is_group:
                     found[unit.number] = unit
         return [found[k] for k in sorted(found, reverse=True)]
@@ -128,6 +145,35 @@ class Grouping:
                 if other.before & unit.bit:
                     other.before |= before
 
+    def can_join(self, unit: Unit, other: Unit) -> bool:
+        """Whether two groups can be one: they walk over the same space, and nothing between them
+        depends on one and is needed by the other."""
+        if unit.shape != other.shape or (unit.axes or other.axes) != (other.axes or unit.axes):
+            return False
+        if unit.size + other.size > MOST_VALUES:
+            return False
+        if self.arrays(unit, other) > MOST_ARRAYS:
+            return False
+        if other.rows and not all(reads_along(other, x) for x in unit.inputs):
+            return False
+        if unit.rows and not all(reads_along(unit, x) for x in other.inputs):
+            return False
+        for between in self.units:
+            if between.joined is None and between is not unit and between is not other:
+                after_one = between.before & (unit.bit | other.bit)
+                if after_one and (unit.before | other.before) & between.bit:
+                    return False
+        return True
+
+    def join(self, unit: Unit, other: Unit) -> None:
+        unit.take(other)
+        self.unit_of |= dict.fromkeys(other.values, unit)
+        both = unit.bit | other.bit
+        unit.before = (unit.before | other.before) & ~both
+        for one in self.units:
+            if one.joined is None and one.before & both:
+                one.before = (one.before | unit.before | unit.bit) & ~other.bit
+
     def fits(self, unit: Unit, step: Step) -> "Member | None":
         """What a step would be in a group; None if it can't join."""
         if self.behind(step, unit) & unit.bit:
@@ -135,16 +181,32 @@ class Grouping:
         member = joined(unit, step)
         if member is None or unit.size + member.size > MOST_VALUES:
             return None
-        arrays = len(unit.inputs) + len(traced(step.inputs)) + len(unit.values) + 1
-        if arrays > MOST_ARRAYS and self.arrays(unit, step) > MOST_ARRAYS:
+        found = len(unit.inputs) + len(traced(step.inputs)) + len(unit.values) + 1
+        if found > MOST_ARRAYS and self.arrays(unit, alone(step)) > MOST_ARRAYS:
             return None
         return member
 
-    def arrays(self, unit: Unit, step: Step) -> int:
-        """Inputs, and values that others may need: at most half of those inside are outputs."""
-        inputs = unit.inputs.keys() | {x for x in traced(step.inputs) if x not in unit.values}
-        used = {x for s in (*unit.steps, step) for x in traced(s.inputs)}
-        return len(inputs) + sum(x not in used for x in (*unit.values, *step.results))
+    def arrays(self, unit: Unit, other: Unit) -> int:
+        """How many arrays two groups would have together, as far as it is known: inputs, and values
+        that are needed outside."""
+        values = unit.values | other.values
+        inputs = {x for x in (*unit.inputs, *other.inputs) if x not in values}
+        used = {x for step in (*unit.steps, *other.steps) for x in traced(step.inputs)}
+        outputs = [
+            x
+            for x in values
+            if x not in used
+            or x not in self.inner
+            or any(present(one) not in (unit, other) for one in self.readers.get(x, ()))
+        ]
+        return len(inputs) + len(outputs)
+
+
+def alone(step: Step) -> Unit:
+    """A step that isn't in a unit yet, as one."""
+    unit = Unit(-1, None)
+    unit.add(step, Member(0))
+    return unit
 
 
 class Member(NamedTuple):
@@ -254,10 +316,22 @@ def values_of(step: Step, inputs: list[Value | None]) -> int | None:
 
 def group(draft: Draft) -> list[Unit]:
     """Units in an order in which they can be done."""
-    found = Grouping()
+    found = Grouping({x for step in draft.steps for x in step.results} - set(traced(draft.wanted)))
     for step in draft.steps:
         found.add(step)
-    return ordered(found.units)
+    return ordered([unit for unit in found.units if unit.joined is None])
+
+
+def present(unit: Unit) -> Unit:
+    """The unit that has a unit's steps now."""
+    while unit.joined is not None:
+        unit = unit.joined
+    return unit
+
+
+def when(step: Step) -> int:
+    """The place of a step in the recording."""
+    return int(step.results[0].name)
 
 
 def ordered(units: list[Unit]) -> list[Unit]:

@@ -3,6 +3,7 @@
 import functools
 import math
 import struct
+from array import array
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,14 +11,16 @@ import numpy as np
 
 from .._trace.recording import Step, Traced
 from ..backends.cpu.jit import threads
+from ..backends.cpu.jit.addresses import address
 from ..backends.cpu.jit.compiler import compiled
-from ..backends.cpu.jit.runner import NativeKernel
+from ..backends.cpu.jit.runner import NativeKernel, word_of
 from ..backends.cpu.lowering.expressions import Expression
 from ..backends.cpu.lowering.maps import copying, lower_map
-from ..backends.cpu.lowering.native import NativeLowering
+from ..backends.cpu.lowering.native import NativeLowering, kernel_of
 from ..backends.cpu.lowering.ops import lower
 from ..backends.cpu.lowering.rows import lower_rows
 from ..backends.cpu.lowering.targets import target_with
+from ..backends.cpu.lowering.updates import chunk_table, many
 from ..backends.launches import Launch, Target
 from ..kernels.language import TYPES, Kernel, Value
 from .describing import Numbers, described, filled, number_type, reduced, source
@@ -25,6 +28,7 @@ from .draft import Fill, is_array
 from .groups import REDUCTIONS, Unit
 from .layouts import Buffer, Place, moved, part, whole
 
+MUCH = 1 << 18  # bytes that launches of one kernel work on, from which on they are one
 SMALL = 200_000  # multiplications, below which a product stays on the caller's thread
 
 
@@ -206,6 +210,45 @@ class Lowerer:
         place = whole(self.scratch(math.prod(x.shape) * x.dtype.itemsize), x.shape, x.dtype)
         self.places[x] = place
         return place
+
+
+def batched(items: list[Any]) -> list[Any]:
+    """Launches of one kernel that don't depend on each other and have much to do, as one launch:
+    threads share the chunks of all."""
+    by_kernel: dict[int, list[Launched]] = {}
+    rest: list[Any] = []
+    for item in items:
+        single = isinstance(item, Launched) and len(item.launches) == 1
+        if single and item.launches[0].status is None and not item.launches[0].tables:
+            by_kernel.setdefault(item.launches[0].kernel.address, []).append(item)
+        else:
+            rest.append(item)
+    for own in by_kernel.values():
+        large = sum(buffer.nbytes for item in own for buffer, _ in item.places) >= MUCH
+        rest += [together(own)] if large and len(own) > 1 else own
+    return rest
+
+
+def together(items: list[Launched]) -> Launched:
+    """Launches of one kernel as one, whose words are theirs one after the other."""
+    launches = [item.launches[0] for item in items]
+    first = launches[0].kernel
+    table = chunk_table([launch.chunks for launch in launches])
+    length = len(first.words)
+    words = array("q", [first.address, address(table), length])
+    addresses, places, numbers = [], [], []
+    for item, launch in zip(items, launches, strict=True):
+        start = len(words)
+        words.frombytes(launch.words)
+        addresses += [(start + k, len(places) + slot, off) for k, slot, off in launch.addresses]
+        for k, number in launch.numbers:
+            words[start + k] = word_of(item.numbers[number.key], number.dtype)
+        places += item.places
+    kernel = NativeKernel("updates", kernel_of(many).address, ())
+    launch = Launch(
+        kernel, words.tobytes(), tuple(addresses), (), len(table), tables=(table,)
+    )
+    return Launched((launch,), places, numbers, [step for item in items for step in item.steps])
 
 
 ZERO = """
