@@ -38,7 +38,7 @@ class CompiledFunction:
         self._warned = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if mode.word > GRAD or mode.draws is not None or not is_on():
+        if mode.word > GRAD or mode.draws is not None:
             return self._function(*args, **kwargs)
         key, tensors = signature(args, kwargs)
         for k, (own, program) in enumerate(self._programs):
@@ -56,6 +56,8 @@ class CompiledFunction:
 
     def _run_new(self, key: tuple, args: tuple, kwargs: dict) -> Any:
         """Record the function for arguments like these, and run what comes of it."""
+        if not is_on():
+            return self._function(*args, **kwargs)
         plain = map_tree(with_tensors, (args, kwargs))
         if plain[0] is not args or plain[1] is not kwargs:
             if any(x is not y for x, y in zip(plain[0], args, strict=True)) or kwargs:

@@ -1,5 +1,6 @@
 """Programs: a recording, its native code, and the tensors that it reads and changes."""
 
+import contextlib
 import os
 import threading
 import weakref
@@ -33,6 +34,9 @@ class Turn:
     """Programs that change tensors run one at a time."""
 
     lock = threading.RLock()
+
+
+NO_TURN = contextlib.nullcontext()
 
 
 def anew() -> None:
@@ -88,6 +92,10 @@ class Program:
         self.wanted: list[Traced] = [result.value for result in graph.results]
         self.note_changes()
         self.writes = bool(self.changes)
+        self.has_settings = bool(recorded.numbers or recorded.settings.owners)
+        pure = not (self.writes or self.eager or self.has_settings or self.captured_arguments)
+        pure = pure and not self.generators and not recorded.actions
+        self.is_pure = pure and len(self.own) == len(tensors)
         self.captured_ids = {id(o.ref()) for o in self.owners if o.ref is not None}
         self.captured_ids |= {id(c.owner.ref()) for c in self.changes if c.owner.ref is not None}
         if not self.eager:
@@ -154,8 +162,10 @@ class Program:
     def prepare_results(self) -> None:
         count = len(self.graph.results)
         outputs = self.built.outputs
-        self.buffers = [(place.buffer, place.shape) for place in outputs[:count]]
-        self.spent = [self.node_of(result) for result in self.graph.results]
+        self.makes = [
+            (place.buffer, place.shape, self.node_of(result))
+            for place, result in zip(outputs[:count], self.graph.results, strict=True)
+        ]
         self.sets = [
             (change, None if change.wanted < 0 else outputs[change.wanted])
             for change in self.changes
@@ -184,10 +194,12 @@ class Program:
 
     # Running
 
-    def __call__(self, tensors: list[Tensor], args: tuple, kwargs: dict) -> Any:
+    def __call__(self, tensors: Sequence[Tensor], args: tuple, kwargs: dict) -> Any:
         """The function's result, or MISFIT."""
         if self.seen != Changes.latest and not self.is_as_recorded():
             return MISFIT
+        if self.is_pure:
+            return self.run(tensors, (), args, kwargs)
         for place, ref in self.captured_arguments.items():
             if tensors[place] is not ref():
                 return MISFIT
@@ -195,15 +207,13 @@ class Program:
             for k in self.own:
                 if id(tensors[k]) in self.captured_ids:
                     return MISFIT
-        numbers = self.settings.read() if self.recorded.numbers or self.settings.owners else ()
+        numbers = self.settings.read() if self.has_settings else ()
         if numbers is None:
             return MISFIT
-        given = tensors if len(self.own) == len(tensors) else [tensors[k] for k in self.own]
-        if not self.writes:
+        given = [tensors[k] for k in self.own]
+        with Turn.lock if self.writes else NO_TURN:
+            given += [g._here() for g in self.generators]
             out = self.run(given, numbers, args, kwargs)
-        else:
-            with Turn.lock:
-                out = self.run(given, numbers, args, kwargs)
         if out is not MISFIT:
             for function, own_args, own_kwargs in self.recorded.actions:
                 function(*own_args, **own_kwargs)
@@ -216,10 +226,12 @@ class Program:
         self.seen = latest
         return True
 
-    def run(self, given: list[Tensor], numbers: Any, args: tuple, kwargs: dict) -> Any:
-        if self.generators:
-            given = [*given, *[g._here() for g in self.generators]]
-        run, objects = self.runs.pop() if self.runs else self.new_run()
+    def run(self, given: Sequence[Tensor], numbers: Any, args: tuple, kwargs: dict) -> Any:
+        try:
+            pair = self.runs.pop()
+        except IndexError:
+            pair = self.new_run()
+        run, objects = pair
         try:
             if objects.enter([given[k] for k in self.order] if self.order else given) >= 0:
                 return MISFIT
@@ -230,38 +242,43 @@ class Program:
                     pass
         finally:
             objects.leave()
-            self.runs.append((run, objects))
+            self.runs.append(pair)
         return self.graph(*args, **kwargs)
 
-    def compute(self, run: Run, objects: Objects, given: list[Tensor], numbers: Any) -> Any:
-        run.write_numbers(numbers)
+    def compute(self, run: Run, objects: Objects, given: Sequence[Tensor], numbers: Any) -> Any:
+        if numbers is not run.numbers:
+            run.write_numbers(numbers)
         held, moved, arena = run.compute(objects.shared)
         out = self.result(held, given)
         if self.writes:
-            calls: list[tuple] = []
-            if run.final is not None:
-                calls.append((run.enter, run.final.ready()))
-            for change, place in self.sets:
-                tensor = change.owner.tensor(given)
-                if tensor is None:
-                    continue
-                array = None if place is None else shaped(held[place.buffer], place.shape)
-                if change.grad:
-                    calls.append((set_grad, tensor, None if array is None else wrap(array)))
-                else:
-                    calls.append((set_raw, tensor, array))
-            if moved:
-                for change, number in self.moves:
-                    tensor = change.owner.tensor(given)
-                    if number in moved and tensor is not None:
-                        calls.append((set_raw, tensor, moved[number]))
-            at_once(calls)
+            at_once(self.calls(run, held, moved, given))
             del arena  # not before
         return out
 
-    def result(self, held: dict, given: list[Tensor]) -> Any:
+    def calls(self, run: Run, held: dict, moved: dict, given: Sequence[Tensor]) -> list[tuple]:
+        """The calls that make all changes."""
+        calls: list[tuple] = []
+        if run.final is not None:
+            calls.append((run.enter, run.final.ready()))
+        for change, place in self.sets:
+            tensor = change.owner.tensor(given)
+            if tensor is None:
+                continue
+            array = None if place is None else shaped(held[place.buffer], place.shape)
+            if change.grad:
+                calls.append((set_grad, tensor, None if array is None else wrap(array)))
+            else:
+                calls.append((set_raw, tensor, array))
+        if moved:
+            for change, number in self.moves:
+                tensor = change.owner.tensor(given)
+                if number in moved and tensor is not None:
+                    calls.append((set_raw, tensor, moved[number]))
+        return calls
+
+    def result(self, held: dict, given: Sequence[Tensor]) -> Any:
         made = []
-        for (buffer, shape), node in zip(self.buffers, self.spent, strict=True):
+        for buffer, shape, node in self.makes:
             array = held[buffer]
             if array.shape != shape:
                 array = array.reshape(shape)

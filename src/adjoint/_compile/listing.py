@@ -191,11 +191,11 @@ class Frame:
         values = [x if isinstance(x, int) else address(x) for x in tables]
         self.frame = array("q", [0, 0, *values])
         self.address = self.frame.buffer_info()[0]
-        self.pool: Any = self  # none yet
+        self.pool: Any = self  # of none yet
 
     def ready(self) -> int:
         """Its address, with the threads of this process in it."""
-        if self.pool is not threads.pool or self.pool is None:
+        if self.pool is not threads.pool:
             threads.run(*NOTHING)
             self.pool = threads.pool
             self.frame[0] = threads.pool or 0

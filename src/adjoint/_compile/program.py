@@ -17,12 +17,16 @@ from .._core.tensor import Tensor, wrap
 from .._foundation.silence import compute
 from ..backends.cpu.jit import memory
 from ..backends.cpu.jit.addresses import HEADER, MEMORY
+from ..backends.cpu.jit.memory import POOLED_FROM
 from ..backends.launches import ALIGNMENT
+from .draft import nbytes
 from .layouts import Buffer, Place
 from .listing import Frame, Listing, entry
 from .lowering import HostStep
 
 BYTE = np.dtype(np.uint8)
+NONE: dict[int, Any] = {}
+empty = np.empty
 set_raw: Any = Tensor.raw.__set__  # type: ignore[attr-defined]
 set_grad: Any = Tensor._grad.__set__  # type: ignore[attr-defined]
 
@@ -67,8 +71,10 @@ class Run:
                 self.bases[slot] = self.cells.ctypes.data
         self.parts = [self.framed(part) for part in code.segments]
         self.final = None if code.final is None else self.framed(code.final)
-        self.results = [(place, code.slots[place.buffer]) for place in code.results]
+        self.results = [(*maker(x), code.slots[x.buffer], x.buffer) for x in code.results]
         self.updates = [(*update, code.slots[update.place.buffer]) for update in code.updates]
+        self.arena = (code.arena + ALIGNMENT,) if code.arena else None
+        self.make_arena = empty if code.arena < POOLED_FROM - ALIGNMENT else memory.empty
         self.numbers: Sequence[Any] = ()
         self.enter = entry()
 
@@ -77,31 +83,24 @@ class Run:
 
     def write_numbers(self, numbers: Sequence[Any]) -> None:
         """Put numbers where kernels read them; the same sequence has the same numbers."""
-        if numbers is not self.numbers:
-            for k, (dtype, number) in enumerate(zip(self.code.cells, numbers, strict=True)):
-                self.cells[k : k + 1].view(dtype)[0] = number
-            self.numbers = numbers
+        for k, (dtype, number) in enumerate(zip(self.code.cells, numbers, strict=True)):
+            self.cells[k : k + 1].view(dtype)[0] = number
+        self.numbers = numbers
 
     def compute(self, shared: Sequence[int]) -> tuple[dict[Buffer, np.ndarray], dict[int, Any], Any]:
         """Do all but the final launches. Returns the arrays that are new, those that objects are to
         have where their memory can't be written over, and the arena, which final launches read."""
-        code, base = self.code, self.base
+        base = self.base
         held: dict[Buffer, np.ndarray] = {}
-        moved: dict[int, Any] = {}
-        for place, slot in self.results:
-            out = held[place.buffer] = new_array(place)
+        for make, shape, dtype, slot, buffer in self.results:
+            out = held[buffer] = make(shape, dtype)
             base[slot] = MEMORY[id(out) + HEADER >> 3]
-        for number, place, slot in self.updates:
-            if shared[number]:
-                out = moved[number] = new_array(place)
-                base[slot] = MEMORY[id(out) + HEADER >> 3]
-            else:
-                base[slot] = base[number]
+        moved = self.place_updates(shared) if self.updates else NONE
         arena = None
-        if code.arena:
-            arena = memory.empty((code.arena + ALIGNMENT,), BYTE)
+        if self.arena is not None:
+            arena = self.make_arena(self.arena, BYTE)
             start = MEMORY[id(arena) + HEADER >> 3]
-            base[code.objects] = start + -start % ALIGNMENT
+            base[self.code.objects] = start + -start % ALIGNMENT
         for part in self.parts:
             if type(part) is Frame:
                 if self.enter(part.ready()):
@@ -109,6 +108,17 @@ class Run:
             else:
                 self.do(part, held)
         return held, moved, arena
+
+    def place_updates(self, shared: Sequence[int]) -> dict[int, Any]:
+        """Say where objects that are changed will be: where they are, or in memory that is new."""
+        base, moved = self.base, {}
+        for number, place, slot in self.updates:
+            if shared[number]:
+                out = moved[number] = new_array(place)
+                base[slot] = MEMORY[id(out) + HEADER >> 3]
+            else:
+                base[slot] = base[number]
+        return moved
 
     def do(self, item: HostStep, held: dict[Buffer, np.ndarray]) -> None:
         """Do a host step; its results have memory of their own."""
@@ -148,6 +158,13 @@ class Lent:
             "data": (start, False),
             "version": 3,
         }
+
+
+def maker(x: Place) -> tuple[Any, Any, np.dtype]:
+    """What makes new memory with a layout: a function, and its arguments."""
+    if not x.is_contiguous:
+        return (lambda *_: new_array(x)), x.shape, x.dtype
+    return (empty if nbytes(x) < POOLED_FROM else memory.empty), x.shape, x.dtype
 
 
 def new_array(x: Place) -> np.ndarray:

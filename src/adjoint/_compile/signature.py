@@ -1,15 +1,16 @@
 """Signatures: what of a call's arguments a program depends on, apart from tensors' layouts."""
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .. import backends
 from .._core.tensor import Tensor
 from .._foundation.dtypes import DefaultDType
 from .._foundation.modes import mode
 from .._foundation.trees import parts
+from ..backends import DefaultDevice
 
 PLAIN = (int, float, bool, complex, str, bytes, type(None), type(...))
 
@@ -38,23 +39,23 @@ class Same:
         return f"a {type(self.found()).__name__}"
 
 
-def signature(args: tuple, kwargs: dict) -> tuple[tuple, list[Tensor]]:
+def signature(args: tuple, kwargs: dict) -> tuple[tuple, Sequence[Tensor]]:
     """The key of a call, and its tensors, in order."""
+    if not kwargs:
+        for x in args:
+            if type(x) is not Tensor:
+                break
+        else:
+            count = len(args)
+            if count < 2 or len({*map(id, args)}) == count:
+                return (count, mode.word, DefaultDType.float, DefaultDevice.name), args
     tensors: list[Tensor] = []
-    for x in args:
-        if type(x) is not Tensor:
-            break
-        tensors.append(x)
-    else:
-        if not kwargs:
-            return (len(args), *surroundings(), *aliases(tensors)), tensors
-    tensors = []
     structure = (described(args, tensors), described(kwargs, tensors))
     return (structure, *surroundings(), *aliases(tensors)), tensors
 
 
 def surroundings() -> tuple:
-    return mode.word, DefaultDType.float, backends.DefaultDevice.name
+    return mode.word, DefaultDType.float, DefaultDevice.name
 
 
 def aliases(tensors: list[Tensor]) -> tuple:
