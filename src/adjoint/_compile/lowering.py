@@ -17,7 +17,7 @@ from ..backends.cpu.jit.runner import NativeKernel, word_of
 from ..backends.cpu.lowering.expressions import Expression
 from ..backends.cpu.lowering.maps import copying, lower_map
 from ..backends.cpu.lowering.native import NativeLowering, kernel_of
-from ..backends.cpu.lowering.ops import lower
+from ..backends.cpu import lower
 from ..backends.cpu.lowering.rows import lower_rows
 from ..backends.cpu.lowering.targets import target_with
 from ..backends.cpu.lowering.updates import chunk_table, many
