@@ -61,7 +61,8 @@ def build(
     }
     final, updated = final_units(draft, units, places, overwritable)
     updates = {draft.wanted[w]: update_place(places, objects, k) for w, k in updated.items()}
-    to = Lowerer(places, updates)
+    factors = Counter(step.inputs[1] for step in draft.steps if step.op.name == "matmul")
+    to = Lowerer(places, updates, factors)
     for value, array in draft.constants.items():
         to.places[value] = to.constant(array)
     needed = outputs_of(draft, units)

@@ -4,6 +4,7 @@ import functools
 import math
 import struct
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from ..backends.cpu.lowering.maps import copying, lower_map
 from ..backends.cpu.lowering.native import NativeLowering, kernel_of
 from ..backends.cpu import lower
 from ..backends.cpu.lowering.rows import lower_rows
-from ..backends.cpu.lowering.targets import target_with
+from ..backends.cpu.lowering.targets import host_features, target_with
 from ..backends.cpu.lowering.updates import chunk_table, many
 from ..backends.launches import Launch, Target
 from ..kernels.language import TYPES, Kernel, Value
@@ -28,6 +29,9 @@ from .draft import Fill, is_array
 from .groups import REDUCTIONS, Unit
 from .layouts import Buffer, Place, moved, part, whole
 
+CHAIN = 24  # values of a kernel that is more than a few operations
+NEAR = 1 << 15  # elements of arrays that stay in the nearest caches
+HOISTED = 3  # products that a transposed factor is laid out for, by rows and once
 MUCH = 1 << 18  # bytes that launches of one kernel work on, from which on they are one
 SMALL = 200_000  # multiplications, below which a product stays on the caller's thread
 
@@ -56,12 +60,16 @@ class HostStep(NamedTuple):
 class Lowerer:
     """Items of a program, as they are found; `places` of all values so far."""
 
-    def __init__(self, places: dict[Traced, Place], updates: dict[Traced, Place]) -> None:
+    def __init__(
+        self, places: dict[Traced, Place], updates: dict[Traced, Place], factors: Counter
+    ) -> None:
         self.places = places
         self.updates = updates  # values that are written over what was there, and where
         self.items: list[Launched | HostStep] = []
         self.buffers: list[Buffer] = []
         self.constants: list[np.ndarray] = []
+        self.factors = factors  # how many products have a value as their second factor
+        self.laid_out: dict[Any, Place] = {}
 
     # Memory
 
@@ -164,6 +172,8 @@ class Lowerer:
             return False
         attrs = {key: value for key, value in step.attrs.items() if key != "device"}
         target = target_of(work(step))
+        if step.op.name == "matmul" and target.threads == 1:
+            operands[1] = self.by_rows(step.inputs[1], operands[1])
         found = lower(step.op.name, [x and x.layout() for x in operands], attrs, target)
         if found is None:
             operands = [x and self.copied(x) for x in operands]
@@ -186,6 +196,15 @@ class Lowerer:
         self.items.append(HostStep(step, operands, outputs))
 
     # Copies
+
+    def by_rows(self, x: Any, place: Place) -> Place:
+        """A factor, laid out by rows if it is transposed and several small products read it: packing
+        it takes as long as one of them."""
+        if self.factors[x] < HOISTED or place.strides[-1:] == (place.dtype.itemsize,):
+            return place
+        if x not in self.laid_out:
+            self.laid_out[x] = self.copied(place)
+        return self.laid_out[x]
 
     def copied(self, x: Place) -> Place:
         """x, or a copy without gaps."""
@@ -354,7 +373,8 @@ def described_group(unit: Unit, outputs: list[Traced]) -> GroupKernel:
                 key: number_of(value, numbers, inputs) for key, value in step.attrs.items()
             }
             values[out] = described(step, inputs, attrs)
-    expression = expression_of(tuple(values[x] for x in outputs))
+    is_small = math.prod(unit.shape or ()) <= NEAR
+    expression = expression_of(tuple(values[x] for x in outputs), is_small)
     order = sorted(sources.items(), key=lambda item: item[1].detail)
     return GroupKernel(expression, [key for key, _ in order], numbers.given)
 
@@ -366,5 +386,10 @@ def number_of(value: Any, numbers: Numbers, inputs: list[Any]) -> Any:
 
 
 @functools.lru_cache(4096)
-def expression_of(outputs: tuple[Value, ...]) -> Expression:
-    return Expression(Kernel(outputs))
+def expression_of(outputs: tuple[Value, ...], is_small: bool) -> Expression:
+    """Where memory isn't what is waited for, two vectors of registers go side by side: long chains
+    of operations take two thirds of the time (AVX-512; with 16 registers they would be spilled)."""
+    expression = Expression(Kernel(outputs))
+    if is_small and not expression.kernel.reduces and len(expression.kernel.values) >= CHAIN:
+        expression.lanes *= 2 if "avx512f" in host_features() else 1
+    return expression
