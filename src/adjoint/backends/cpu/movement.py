@@ -14,7 +14,6 @@ def move(x, *, source):
     return LOADED[type(x)].to_numpy(x)
 
 
-@entry
 @hosted("movement", least="ELEMENTS")
 def reshape(x, *, shape):
     return x.reshape(shape)
@@ -45,13 +44,11 @@ def spread(x, *, axis, shape):
     return broadcast_to(x.reshape(kept), shape=shape)
 
 
-@entry
 @hosted("movement", least="ELEMENTS")
 def concat(*xs, axis):
     return np.concatenate(xs, axis)
 
 
-@entry
 @hosted("movement", least="ELEMENTS")
 def pad(x, *, pad_width, value):
     shape = tuple(before + n + after for n, (before, after) in zip(x.shape, pad_width, strict=True))
@@ -66,7 +63,6 @@ def slice_(x, *, index):
     return x[(*index, ...)]
 
 
-@entry
 @hosted("movement", least="ELEMENTS")
 def place(x, *, index, shape):
     out = np.zeros(shape, x.dtype)

@@ -5,13 +5,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .table import entry, lowered
+from .table import lowered
 
 BLOCK = 1 << 15  # elements
 Axes = tuple[int, ...]
 
 
-@entry
 @lowered("normalization", least="STANDARDIZED")
 def standardize(x, *, axis, eps, center):
     """x with mean 0 and variance 1 over axes; the mean and variance it had, axes kept as ones."""
@@ -28,7 +27,6 @@ def standardize(x, *, axis, eps, center):
     return by_blocks(standardized, axis, x), mean, var
 
 
-@entry
 @lowered("normalization", least="STANDARDIZED")
 def scaled_standardize(x, weight, bias, *, axis, eps, center):
     normal, _, var = standardize(x, axis=axis, eps=eps, center=center)
@@ -50,7 +48,6 @@ def centred(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return out, mean + error
 
 
-@entry
 @lowered("normalization", least="STANDARDIZED")
 def standardize_gradient(dout, dmean, dvar, out, var, *, axis, eps, center):
     """Gradient of standardize with respect to its input."""

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from .table import entry, lowered
+from .table import lowered
 
 Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
@@ -77,7 +77,6 @@ def output_size(x_shape: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilat
     )
 
 
-@entry
 @lowered("convolution", least="CONVOLVED")
 def conv(x, w, bias=None, *, stride, padding, dilation, groups):
     dtype, kernel = x.dtype, w.shape[2:]
@@ -94,7 +93,6 @@ def conv(x, w, bias=None, *, stride, padding, dilation, groups):
     return out.astype(dtype, copy=False)
 
 
-@entry
 @lowered("convolution", least="CONVOLVED")
 def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
     """Gradient of conv with respect to its input, given the gradient g of its output: columns are
@@ -114,7 +112,6 @@ def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
     return out[(..., *inside)].astype(dtype, copy=False)
 
 
-@entry
 @lowered("convolution", least="CONVOLVED")
 def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
     """Gradient of conv with respect to its weight, given the gradient g of its output."""
@@ -127,7 +124,6 @@ def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
     return out.reshape(w_shape).astype(dtype, copy=False)
 
 
-@entry
 @lowered("pooling", least="POOLED")
 def max_pool(x, *, kernel, stride, padding, dilation):
     """The largest element of each window, and its flat index in the image (the first of equals)."""
@@ -203,7 +199,6 @@ def flat_offsets(counts: Ints, stride: Ints, padding, steps: list[int]) -> np.nd
     return sum(grids[1:], start=grids[0])
 
 
-@entry
 @lowered("pooling", least="WINDOW_SUMS")
 def window_sum(x, *, kernel, stride, padding):
     """Sums over windows, one axis after the other."""
@@ -229,7 +224,6 @@ def summed_along(x: np.ndarray, axis: int, kernel: int, stride: int) -> np.ndarr
     return out
 
 
-@entry
 @lowered("pooling", least="POOLED")
 def window_spread(x, *, shape, kernel, stride, padding):
     """Gradient of window_sum, given the gradient x of its output, one axis after the other."""
