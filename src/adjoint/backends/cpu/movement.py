@@ -6,6 +6,7 @@ import numpy as np
 
 from ..._foundation.silence import compute
 from .. import LOADED
+from .creation import full
 from .table import entry, hosted
 
 
@@ -53,7 +54,7 @@ def concat(*xs, axis):
 def pad(x, *, pad_width, value):
     shape = tuple(before + n + after for n, (before, after) in zip(x.shape, pad_width, strict=True))
     inside = tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, pad_width, strict=True))
-    out = np.full(shape, compute(np.array, value, x.dtype))
+    out = compute(full, shape=shape, value=value, dtype=x.dtype)
     out[inside] = x
     return out
 

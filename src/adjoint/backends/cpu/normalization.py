@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .reductions import centred
 from .table import lowered
 
 BLOCK = 1 << 15  # elements
@@ -19,7 +20,7 @@ def standardize(x, *, axis, eps, center):
     means, variances = mean.reshape(-1, 1), var.reshape(-1, 1)
 
     def standardized(rows: slice, x: np.ndarray) -> np.ndarray:
-        out, means[rows] = centred(x) if center else (x.copy(), 0)
+        means[rows], out, _ = centred(x, (1,), x.dtype) if center else (0, x.copy(), 0)
         variances[rows] = dot(out, out) / np.array(x.shape[1], x.dtype)
         out /= np.sqrt(variances[rows] + np.array(eps, x.dtype))
         return out
@@ -32,20 +33,6 @@ def scaled_standardize(x, weight, bias, *, axis, eps, center):
     normal, _, var = standardize(x, axis=axis, eps=eps, center=center)
     out = normal * weight
     return out if bias is None else np.add(out, bias, out), normal, var
-
-
-def centred(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows less their means, and the means.
-
-    The mean of large numbers is off by its rounding error, which the differences from it reveal:
-    their own mean is taken off too, so that the variance of 1e4 and 1e4 + 0.01 is right.
-    """
-    count = np.array(x.shape[1], x.dtype)
-    mean = np.add.reduce(x, axis=1, keepdims=True) / count
-    out = x - mean
-    error = np.add.reduce(out, axis=1, keepdims=True) / count
-    out -= error
-    return out, mean + error
 
 
 @lowered("normalization", least="STANDARDIZED")

@@ -207,12 +207,16 @@ def deviation(x, *, axis):
 
 
 def centred(x, axis, dtype):
-    """The mean, and x less it, in two passes: large offsets are safe."""
+    """The mean, x less it, and the count, in two passes.
+
+    The mean of large numbers is off by its rounding error, which the differences from it reveal:
+    their own mean is taken off too, so that the variance of 1e4 and 1e4 + 0.01 is right.
+    """
     terms = x.astype(dtype, copy=False)
     count = np.array(math.prod(x.shape[k] for k in axis), terms.dtype)
     mean = np.add.reduce(terms, axis=axis, keepdims=True) / count
     rest = np.asarray(terms - mean)
-    error = np.add.reduce(rest, axis=axis, keepdims=True) / count  # of the rounded mean
+    error = np.add.reduce(rest, axis=axis, keepdims=True) / count
     mean += error
     rest -= error
     return mean, rest, count

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from .movement import pad
 from .table import lowered
 
 Ints = tuple[int, ...]
@@ -24,11 +25,7 @@ def padded(x: np.ndarray, padding: Pairs, value: float = 0) -> np.ndarray:
     if not any(before > 0 or after > 0 for before, after in padding):
         return x
     widths = [(0, 0), (0, 0), *((before, max(after, 0)) for before, after in padding)]
-    inside = tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, widths, strict=True))
-    shape = tuple(b + n + a for n, (b, a) in zip(x.shape, widths, strict=True))
-    out = np.full(shape, value, x.dtype) if value else np.zeros(shape, x.dtype)
-    out[inside] = x
-    return out
+    return pad(x, pad_width=widths, value=value)
 
 
 def window_view(x: np.ndarray, size: Ints, kernel: Ints, stride: Ints, dilation: Ints):
