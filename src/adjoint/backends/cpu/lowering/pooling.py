@@ -14,7 +14,7 @@ from ....kernels.template import VECTOR
 from ...launches import View
 from ...spaces import Ints
 from ..windows import output_size
-from .maps import as_contiguous, convert_back, held_in
+from .maps import as_contiguous, held_in
 from .native import FLOATS, NativeLowering, Words, chunks_of, kernel_of
 
 Pairs = tuple[tuple[int, int], ...]
@@ -83,7 +83,6 @@ def lower_windows(
     high, across = axes
     (name, result), *others = outs.items()
     terms = as_contiguous(to, x, SINGLE if x.dtype == HALF else x.dtype)
-    out = held_in(to, terms.dtype, result)
     first, last = inside
     lanes = vectors(first, last, terms.itemsize) if across.kernel <= LONGEST else 0
     wide = Wide(across.kernel, across.stride, across.dilation, lanes)
@@ -94,8 +93,8 @@ def lower_windows(
     words |= dict(dilation=high.dilation, top=high.padding, left=across.padding)
     words |= dict(first=first if lanes else 0, last=last if lanes else 0)
     kernel = kernel_of(template, FLOATS[terms.dtype], wide)
-    to.launch(kernel, chunks_of(step, images), words | {name: out} | dict(others))
-    convert_back(to, out, result)
+    with held_in(to, terms.dtype, result) as out:
+        to.launch(kernel, chunks_of(step, images), words | {name: out} | dict(others))
 
 
 def max_pool(
