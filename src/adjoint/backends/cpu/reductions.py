@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 
-from .table import entry, hosted, lowered, refuse_complex, refuse_non_floats, wide
+from .table import FUNCTIONS, entry, hosted, lowered, refuse_complex, refuse_non_floats, wide
+
+FUNCTIONS.update(any=np.logical_or.reduce, all=np.logical_and.reduce)
 
 FEW_LINES = 32  # lines along an axis, up to which each is walked on its own
 
@@ -41,16 +43,6 @@ def logsumexp(x, *, axis, keepdims):
     total = np.add.reduce(np.exp(terms - offset), axis=axis, keepdims=keepdims)
     offset = offset if keepdims else offset.reshape(total.shape)
     return (np.log(total) + offset).astype(x.dtype, copy=False)
-
-
-@entry
-def any_(x, *, axis, keepdims):
-    return np.logical_or.reduce(x, axis=axis, keepdims=keepdims)
-
-
-@entry
-def all_(x, *, axis, keepdims):
-    return np.logical_and.reduce(x, axis=axis, keepdims=keepdims)
 
 
 @entry
