@@ -9,19 +9,12 @@ import math
 
 from .. import op
 from .._core.shape_inference import Shape
+from ..backends.spaces import window_count
 from .indexing import scatter_along_axis
 from .reductions import broadcast_to, sum_
 from .shapes import permute_dims, reshape
 
 GEOMETRY = "stride padding dilation groups"
-
-
-def window_count(x_shape: Shape, kernel: Shape, stride, padding, dilation) -> Shape:
-    """How many windows fit along each spatial axis."""
-    sizes = zip(x_shape[2:], kernel, stride, padding, dilation, strict=True)
-    return tuple(
-        (n + before + after - d * (k - 1) - 1) // s + 1 for n, k, s, (before, after), d in sizes
-    )
 
 
 def conv_shape(x_shape: Shape, w_shape: Shape, stride, padding, dilation) -> Shape:

@@ -7,11 +7,10 @@ from itertools import product
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ..spaces import Ints, Pairs, window_count
 from .movement import pad
 from .table import lowered
 
-Ints = tuple[int, ...]
-Pairs = tuple[tuple[int, int], ...]
 BLOCK = 1 << 19  # elements
 
 
@@ -67,18 +66,11 @@ def few_images(count: int, size: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, count, step))
 
 
-def output_size(x_shape: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints) -> Ints:
-    sizes = zip(x_shape[2:], kernel, stride, padding, dilation, strict=True)
-    return tuple(
-        (n + before + after - d * (k - 1) - 1) // s + 1 for n, k, s, (before, after), d in sizes
-    )
-
-
 @lowered("convolution", least="CONVOLVED")
 def conv(x, w, bias=None, *, stride, padding, dilation, groups):
     dtype, kernel = x.dtype, w.shape[2:]
     x, w = widened(x), widened(w)
-    size = output_size(x.shape, kernel, stride, padding, dilation)
+    size = window_count(x.shape, kernel, stride, padding, dilation)
     view = window_view(padded(x, padding), size, kernel, stride, dilation)
     matrix = filter_matrix(w, groups)
     out = np.empty((x.shape[0], *matrix.shape[:2], math.prod(size)), x.dtype)
@@ -124,7 +116,7 @@ def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
 @lowered("pooling", least="POOLED")
 def max_pool(x, *, kernel, stride, padding, dilation):
     """The largest element of each window, and its flat index in the image (the first of equals)."""
-    size = output_size(x.shape, kernel, stride, padding, dilation)
+    size = window_count(x.shape, kernel, stride, padding, dilation)
     if math.prod(size) < math.prod(kernel):
         return largest_by_window(x, size, kernel, stride, padding, dilation)
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min

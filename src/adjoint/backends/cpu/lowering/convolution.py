@@ -10,8 +10,7 @@ from ....kernels.convolution import tilings
 from ....kernels.convolution.tilings import Machine, Shape
 from ....kernels.ops import Unsupported
 from ...launches import Layout, Target, View
-from ...spaces import Ints
-from ..windows import output_size
+from ...spaces import Ints, window_count
 from . import direct_convolution as direct
 from .maps import as_contiguous, held_in
 from .native import FLOATS, NativeLowering
@@ -59,7 +58,7 @@ def fits_tables(shape: Shape) -> bool:
 
 
 def forward_shape(x: Layout, w: Layout, groups: int, **geometry: Any) -> Shape:
-    size = output_size(x.shape, w.shape[2:], **geometry)
+    size = window_count(x.shape, w.shape[2:], **geometry)
     itemsize = held_dtype(x).itemsize
     return Shape(x.shape[1:], w.shape, size, **geometry, groups=groups, size=itemsize)
 
