@@ -13,11 +13,6 @@ from . import thresholds
 from .lowering import convolution, places
 
 
-def nothing(*layouts: Layout | None, **attrs: Any) -> bool:
-    """Where there are no kernels."""
-    return False
-
-
 def matmul(x: Layout, y: Layout) -> bool:
     if x.ndim < 2 or y.ndim < 2:
         return False

@@ -86,12 +86,7 @@ class Handler(ctypes.Structure):
 class Method(ctypes.Structure):
     """PyMethodDef."""
 
-    _fields_ = [
-        ("name", TEXT),
-        ("function", POINTER),
-        ("flags", ctypes.c_int),
-        ("doc", TEXT),
-    ]
+    _fields_ = [("name", TEXT), ("function", POINTER), ("flags", ctypes.c_int), ("doc", TEXT)]
 
 
 def supported() -> bool:
