@@ -178,10 +178,11 @@ def collect(tile: Tile) -> Writer:
 
 def add_rows(write: Writer, tile: Tile, source: str, target: str, count: int) -> None:
     """Write, for each row of a tile, the sum of what all parts of the images have at some taps."""
+    row_bytes = write.product(write["taps"], tile.size)
     for _ in range(tile.rows):
         write.store(sum_of_parts(write, tile, source, count), target, tile.scalar, count=count)
         source = write.offset(source, tile.columns * tile.size)
-        target = write.offset(target, write.product(write["taps"], tile.size))
+        target = write.offset(target, row_bytes)
 
 
 def sum_of_parts(write: Writer, tile: Tile, first: str, count: int) -> str:
