@@ -10,7 +10,7 @@ import numpy as np
 from ....kernels import pooling as templates
 from ....kernels.ops import Unsupported
 from ....kernels.pooling import Wide
-from ....kernels.template import VECTOR
+from ....kernels.text import VECTOR
 from ...launches import View
 from ...spaces import Ints, Pairs, window_count
 from .maps import as_contiguous, held_in
