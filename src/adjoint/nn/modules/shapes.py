@@ -86,7 +86,7 @@ class Unflatten(Module):
         return settings(self, "axis", "unflattened_size")
 
 
-class Upsample(OfOne):
+class Upsample(OfOne, function=F.interpolate):
     """Images (N, C, …) of one to three spatial axes, brought to a size or scaled by a factor.
 
     Modes are "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic" and "area".
@@ -96,7 +96,6 @@ class Upsample(OfOne):
     (1, 3, 8, 10)
     """
 
-    function = staticmethod(F.interpolate)
     options = ("size", "scale_factor", "mode", "align_corners")
 
     def __init__(
@@ -133,30 +132,24 @@ def each(check: Callable[[Any], Any], value: Any) -> Any:
     return None if value is None else check(value)
 
 
-class PixelShuffle(OfOne):
+class PixelShuffle(OfOne, function=F.pixel_shuffle, options=("upscale_factor",)):
     """(…, C r r, H, W) as (…, C, H r, W r): channels become pixels.
 
     >>> ad.nn.PixelShuffle(2)(ad.ones((1, 12, 4, 5))).shape
     (1, 3, 8, 10)
     """
 
-    function = staticmethod(F.pixel_shuffle)
-    options = ("upscale_factor",)
-
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = count(self, "upscale_factor", upscale_factor)
 
 
-class PixelUnshuffle(OfOne):
+class PixelUnshuffle(OfOne, function=F.pixel_unshuffle, options=("downscale_factor",)):
     """(…, C, H r, W r) as (…, C r r, H, W): pixels become channels.
 
     >>> ad.nn.PixelUnshuffle(2)(ad.ones((1, 3, 8, 10))).shape
     (1, 12, 4, 5)
     """
-
-    function = staticmethod(F.pixel_unshuffle)
-    options = ("downscale_factor",)
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()

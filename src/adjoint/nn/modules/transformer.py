@@ -12,7 +12,7 @@ from ...functions.arrangement import triu
 from ...functions.creation import full
 from .. import functional as F
 from .. import init
-from .applied import count, kind, one_of
+from .applied import Kind, count, kind, one_of
 from .attention import MultiheadAttention
 from .containers import ModuleList
 from .dropout import Dropout
@@ -26,12 +26,13 @@ __all__ += ["TransformerEncoderLayer"]
 ACTIVATIONS: dict[str, Callable] = {"relu": F.relu, "gelu": F.gelu}
 
 
-class Block(Module):
+class Block(Kind):
     """What layers of encoders and decoders share: parts that are added to what they are given.
 
     Each is normalised after the sum, or before the part if `norm_first`.
     """
 
+    words = ("parts",)
     parts: int  # two kinds of attention and the linear maps, or one kind and these
 
     def __init__(
@@ -86,15 +87,13 @@ class Block(Module):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
-class TransformerEncoderLayer(Block):
+class TransformerEncoderLayer(Block, parts=2):
     """Attention of a sequence to itself, then two linear maps of each step.
 
     >>> layer = ad.nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
     >>> layer(ad.ones((1, 5, 8)), is_causal=True).shape
     (1, 5, 8)
     """
-
-    parts = 2
 
     def forward(
         self,
@@ -116,15 +115,13 @@ class TransformerEncoderLayer(Block):
         return self._added(self._added(src, attend, 1), self._feed_forward, 2)
 
 
-class TransformerDecoderLayer(Block):
+class TransformerDecoderLayer(Block, parts=3):
     """Attention of a sequence to itself, then to what an encoder gave, then two linear maps.
 
     >>> layer = ad.nn.TransformerDecoderLayer(8, nhead=2, dim_feedforward=16)
     >>> layer(ad.ones((5, 1, 8)), ad.ones((3, 1, 8)), tgt_is_causal=True).shape
     (5, 1, 8)
     """
-
-    parts = 3
 
     def forward(
         self,
