@@ -133,7 +133,7 @@ def scaled_recurrence_vjp(g, a, n, out, exponent, axis: int, reverse: bool):
     return scale(after * before, power + earlier), scale(after, power + n), None
 
 
-prod = op.reduction("prod", "The product over axes.", attrs="axis keepdims", x=prod_rule)
+prod = op.reduction("prod", "The product over axes.", x=prod_rule)
 cumulative_prod = op.other(
     "cumulative_prod",
     "The running product along an axis, from its start or its end.",
