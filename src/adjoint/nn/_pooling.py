@@ -92,6 +92,41 @@ def max_pool3d() -> None:
     """
 
 
+def averaged(function: str, count: int):
+    """avg_pool1d, which has no `divisor_override`, avg_pool2d, avg_pool3d."""
+
+    def pool(
+        x: Any,
+        kernel_size: Counts,
+        stride: Counts | None = None,
+        padding: Counts = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Tensor:
+        images, single = batched(function, as_float(as_tensor(function, x)), count)
+        kernel = per_axis(function, "kernel_size", kernel_size, count, 1)
+        strides = kernel if stride is None else per_axis(function, "stride", stride, count, 1)
+        paddings = pool_padding(function, padding, kernel)
+        widths = pool_widths(images.shape, kernel, strides, paddings, (1,) * count, ceil_mode)
+        check_window(function, images.shape, kernel, widths, (1,) * count)
+        wide = widened(images)
+        out = windows.window_sum(wide, kernel=kernel, stride=strides, padding=widths)
+        if divisor_override is None:
+            counted = paddings if count_include_pad else (0,) * count
+            divisor = divisors(wide, out, kernel, strides, paddings, counted)
+        else:
+            divisor = as_integer(function, "divisor_override", divisor_override)
+            if divisor == 0:
+                raise ArgumentError(f"{function}: divisor_override must not be 0")
+        return unbatched(to_dtype(out / divisor, images.raw.dtype), single)
+
+    return pool
+
+
+average_signals = averaged("avg_pool1d", 1)
+
+
 def avg_pool1d(
     x: Any,
     kernel_size: Counts,
@@ -107,45 +142,26 @@ def avg_pool1d(
     >>> ad.nn.functional.avg_pool1d(ad.asarray([[[1.0, 3.0, 2.0, 5.0]]]), 2)
     tensor([[[2. , 3.5]]])
     """
-    geometry = kernel_size, stride, padding, ceil_mode
-    return averaged("avg_pool1d", 1, x, *geometry, count_include_pad, None)
+    return average_signals(x, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-def avg_pool2d(
-    x: Any,
-    kernel_size: Counts,
-    stride: Counts | None = None,
-    padding: Counts = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
+@member(averaged, 2)
+def avg_pool2d() -> None:
     """The mean of each window of images (N, C, H, W), or its sum over `divisor_override`.
 
     >>> ad.nn.functional.avg_pool2d(ad.ones((1, 1, 2, 2)), 2, padding=1)
     tensor([[[[0.25, 0.25],
               [0.25, 0.25]]]])
     """
-    geometry = kernel_size, stride, padding, ceil_mode
-    return averaged("avg_pool2d", 2, x, *geometry, count_include_pad, divisor_override)
 
 
-def avg_pool3d(
-    x: Any,
-    kernel_size: Counts,
-    stride: Counts | None = None,
-    padding: Counts = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
+@member(averaged, 3)
+def avg_pool3d() -> None:
     """The mean of each window of volumes (N, C, D, H, W), or its sum over `divisor_override`.
 
     >>> ad.nn.functional.avg_pool3d(ad.ones((1, 2, 4, 4, 4)), 2).shape
     (1, 2, 2, 2, 2)
     """
-    geometry = kernel_size, stride, padding, ceil_mode
-    return averaged("avg_pool3d", 3, x, *geometry, count_include_pad, divisor_override)
 
 
 def adaptive_avg_pool1d(x: Any, output_size: Any) -> Tensor:
@@ -200,35 +216,6 @@ def adaptive_max_pool3d(x: Any, output_size: Any, return_indices: bool = False) 
     (1, 3, 3, 3, 3)
     """
     return adaptive_max("adaptive_max_pool3d", 3, x, output_size, return_indices)
-
-
-def averaged(
-    function: str,
-    count: int,
-    x: Any,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Any,
-) -> Tensor:
-    images, single = batched(function, as_float(as_tensor(function, x)), count)
-    kernel = per_axis(function, "kernel_size", kernel_size, count, 1)
-    strides = kernel if stride is None else per_axis(function, "stride", stride, count, 1)
-    paddings = pool_padding(function, padding, kernel)
-    widths = pool_widths(images.shape, kernel, strides, paddings, (1,) * count, ceil_mode)
-    check_window(function, images.shape, kernel, widths, (1,) * count)
-    wide = widened(images)
-    out = windows.window_sum(wide, kernel=kernel, stride=strides, padding=widths)
-    if divisor_override is None:
-        counted = paddings if count_include_pad else (0,) * count
-        divisor = divisors(wide, out, kernel, strides, paddings, counted)
-    else:
-        divisor = as_integer(function, "divisor_override", divisor_override)
-        if divisor == 0:
-            raise ArgumentError(f"{function}: divisor_override must not be 0")
-    return unbatched(to_dtype(out / divisor, images.raw.dtype), single)
 
 
 def pool_padding(function: str, padding: Any, kernel: Ints) -> Ints:

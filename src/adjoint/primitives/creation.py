@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 from .. import op
+from ..backends import widest
 from .reductions import repeated
 
 
@@ -68,3 +69,8 @@ random_log_gamma = op.other(
     batch=log_gamma_batch,
     differentiable=False,
 )
+
+
+def counting(n: int, device: str):
+    """0, 1, ... n - 1, as indices are."""
+    return arange(start=0, stop=n, step=1, dtype=widest(device, "i"), device=device)

@@ -69,12 +69,9 @@ class Block(Kind):
             setattr(self, f"norm{k}", norm)
         for k in range(1, self.parts + 1):
             setattr(self, f"dropout{k}", Dropout(dropout))
-        self.activation = self._as_function(activation)
-
-    def _as_function(self, activation: str | Callable) -> Callable:
-        if callable(activation):
-            return activation
-        return ACTIVATIONS[one_of(self, "activation", activation, tuple(ACTIVATIONS))]
+        if not callable(activation):
+            activation = ACTIVATIONS[one_of(self, "activation", activation, tuple(ACTIVATIONS))]
+        self.activation: Callable = activation
 
     def _added(self, x: Tensor, part: Callable[[Tensor], Tensor], k: int) -> Tensor:
         """x and what the k-th part makes of it."""
@@ -106,13 +103,9 @@ class TransformerEncoderLayer(Block, parts=2):
 
         Masks are as in `MultiheadAttention`; `is_causal` needs none.
         """
-
-        def attend(x: Tensor) -> Tensor:
-            return self.self_attn(
-                x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal
-            )[0]
-
-        return self._added(self._added(src, attend, 1), self._feed_forward, 2)
+        masks = src_key_padding_mask, False, src_mask
+        x = self._added(src, lambda x: self.self_attn(x, x, x, *masks, is_causal=is_causal)[0], 1)
+        return self._added(x, self._feed_forward, 2)
 
 
 class TransformerDecoderLayer(Block, parts=3):
@@ -139,22 +132,14 @@ class TransformerDecoderLayer(Block, parts=3):
         The masks of tgt are for its attention to itself, those of memory for its attention to that;
         both as in `MultiheadAttention`.
         """
+        own = tgt_key_padding_mask, False, tgt_mask
+        others = memory_key_padding_mask, False, memory_mask
 
         def attend(x: Tensor) -> Tensor:
-            return self.self_attn(
-                x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal
-            )[0]
+            return self.self_attn(x, x, x, *own, is_causal=tgt_is_causal)[0]
 
         def remember(x: Tensor) -> Tensor:
-            return self.multihead_attn(
-                x,
-                memory,
-                memory,
-                memory_key_padding_mask,
-                False,
-                memory_mask,
-                is_causal=memory_is_causal,
-            )[0]
+            return self.multihead_attn(x, memory, memory, *others, is_causal=memory_is_causal)[0]
 
         x = self._added(self._added(tgt, attend, 1), remember, 2)
         return self._added(x, self._feed_forward, 3)
