@@ -1,0 +1,1 @@
+"""`ad.compile`: what programs read, and how they are made."""

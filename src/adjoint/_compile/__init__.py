@@ -1,1 +1,1 @@
-"""Functions recorded once, and run as whole programs."""
+"""`ad.compile`: functions that are recorded once, then run whole as programs of few kernels."""

@@ -7,7 +7,8 @@ captured tensor is in its weak reference, where None follows as soon as the tens
 callback is needed, whose Python code an interrupt could keep from running. `layout` points to words
 named by `LAYOUT`, which equal layouts share; then come the lengths of axes and their strides, which
 NumPy has one after the other, two words at a time, each pair with a pair of masks: -1 where they
-matter.
+matter. `tensor` and `array` are what the run before found, mostly what this one finds: then the
+processor needn't wait for an address before it loads what is there, a sixth of the time.
 """
 
 import ctypes
@@ -16,7 +17,7 @@ import re
 import sysconfig
 import weakref
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from ..backends.cpu.jit.addresses import HEADER, MEMORY, are_where_expected
 from ..backends.cpu.jit.availability import available
 
 TABLE = ("count", "addresses", "shared", "held", "none", "ndarray", "doubt")
-ENTRY = ("where", "kind", "layout")
+ENTRY = ("where", "kind", "layout", "tensor", "array")
 LAYOUT = ("dtype", "ndim", "required")
 KINDS = ("value", "value with node", "gradient", "no gradient")
 ARRAY = ("data", "nd", "dimensions", "strides", "base", "descr", "flags")
@@ -35,7 +36,8 @@ C_CONTIGUOUS, OWNS, ALIGNED, WRITEABLE = 1, 4, 0x100, 0x400  # flags of NumPy's 
 LOW = (1 << 32) - 1
 
 
-class Native(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Native:
     """Functions on the address of a table, called with the GIL.
 
     `enter` holds the arrays of all entries and returns -1, or the first that doesn't fit.
@@ -52,7 +54,8 @@ def native() -> Native | None:
         return None
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
     module = text()
-    return Native(*(prototype(compiler.compiled(module, name)) for name in Native._fields))
+    enter, leave = (prototype(compiler.compiled(module, name)) for name in ("enter", "leave"))
+    return Native(enter, leave)
 
 
 def objects_are_as_read() -> bool:
@@ -121,7 +124,12 @@ def text() -> str:
     offsets |= {name: HEADER + 8 * k for k, name in enumerate(ARRAY)}
     for names in (TABLE, ENTRY, LAYOUT):
         offsets |= {name: 8 * k for k, name in enumerate(names)}
-    numbers = {"line": 8 * len(ENTRY), "head": 8 * len(TABLE), "axes": 8 * len(LAYOUT), "plain": C_CONTIGUOUS | OWNS | ALIGNED | WRITEABLE}
+    numbers = {
+        "line": 8 * len(ENTRY),
+        "head": 8 * len(TABLE),
+        "axes": 8 * len(LAYOUT),
+        "plain": C_CONTIGUOUS | OWNS | ALIGNED | WRITEABLE,
+    }
     numbers |= {kind: k for k, kind in enumerate(KINDS)}
     bodies = {"hold": HOLD, "compare": COMPARE, "leave": LEAVE}
     module = ENTER + "".join(
@@ -204,10 +212,18 @@ end:
 # more reference leaves a doubt: it may be of an entry before, which would be wrong then.
 HOLD = """
   %where = ptr at %line where
-  %given = load ptr, ptr %where
-  %dead = icmp eq ptr %given, %none
-  br i1 %dead, label %bad, label %living
+  %present = load ptr, ptr %where
+  %former = ptr at %line tensor
+  %is.former = icmp eq ptr %present, %former
+  br i1 %is.former, label %living, label %other.tensor
+other.tensor:
+  %dead = icmp eq ptr %present, %none
+  br i1 %dead, label %bad, label %new.tensor
+new.tensor:
+  store ptr %present, ptr %former.at
+  br label %living
 living:
+  %given = phi ptr [%former, %body], [%present, %new.tensor]
   %kind = i64 at %line kind
   %node = ptr at %given node
   %is.constant = icmp eq ptr %node, %none
@@ -236,10 +252,18 @@ nothing:
   br label %following
 tensor:
   %owner = phi ptr [%given, %constant], [%given, %variable], [%grad, %asked]
-  %raw = ptr at %owner raw
-  %empty = icmp eq ptr %raw, null
-  br i1 %empty, label %bad, label %object
+  %present.raw = ptr at %owner raw
+  %former.raw = ptr at %line array
+  %is.former.raw = icmp eq ptr %present.raw, %former.raw
+  br i1 %is.former.raw, label %object, label %other.raw
+other.raw:
+  %empty = icmp eq ptr %present.raw, null
+  br i1 %empty, label %bad, label %new.raw
+new.raw:
+  store ptr %present.raw, ptr %former.raw.at
+  br label %object
 object:
+  %raw = phi ptr [%former.raw, %tensor], [%present.raw, %new.raw]
   %type = ptr at %raw type
   %is.array = icmp eq ptr %type, %ndarray
   br i1 %is.array, label %array, label %bad
@@ -260,8 +284,8 @@ similar:
   br i1 %is.plain, label %lengths, label %other
 other:
   %required = i32 at %layout required
-  %present = and i32 %flags, %required
-  %as.required = icmp eq i32 %present, %required
+  %fulfilled = and i32 %flags, %required
+  %as.required = icmp eq i32 %fulfilled, %required
   br i1 %as.required, label %lengths, label %bad
 lengths:
   %dimensions = ptr at %raw dimensions

@@ -24,6 +24,7 @@ from ..backends.cpu.jit.addresses import HEADER, address
 from ..backends.launches import Layout
 from .native_objects import ALIGNED, KINDS, native
 
+UNKNOWN = (-1, -1)  # tensor and array of the run before
 NOTHING = Layout((), (), np.dtype(bool), False)  # for an entry without an array
 
 
@@ -110,7 +111,7 @@ class Objects:
         self._arrays: list[Any] = []  # those that are held by Python
         words = Struct(f"{self._references.count(None)}q")
         self._given = ctypes.create_string_buffer(words.size)  # addresses of arguments
-        self._give = words.pack_into
+        self._give, self._takes = words.pack_into, words.size > 0
         self._native = native()
         if self._native is not None:
             self._words = self._tables()
@@ -126,6 +127,7 @@ class Objects:
                 next(given) if reference is None else id(reference) + HEADER,
                 KINDS.index(expected.kind),
                 start + 8 * place,
+                *UNKNOWN,
             )
             for expected, reference, place in zip(
                 self._expected, self._references, places, strict=True
@@ -139,8 +141,8 @@ class Objects:
         """Hold all arrays; returns -1, or the place of the first that doesn't fit: none is held
         then."""
         if self._native is not None:
-            # Read by the next line and never again: that they stay does no harm.
-            self._give(self._given, 0, *map(id, arguments))
+            if self._takes:  # addresses are read by the call that follows, and then no more
+                self._give(self._given, 0, *map(id, arguments))
             if self._native.enter(self._at) < 0:
                 return -1
         return self._enter_in_python(arguments)
@@ -176,7 +178,8 @@ class Objects:
         """
         if self._native is not None:
             self._native.leave(self._at)
-        self._arrays = []
+        if self._arrays:
+            self._arrays = []
 
     def alive(self) -> bool:
         """Whether all captured tensors live."""
