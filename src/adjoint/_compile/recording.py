@@ -20,7 +20,7 @@ from .captures import hold_weakly
 from .lines import line_of, present_line
 from .notes import Notes
 from .settings import Settings
-from .watching import Token, Watch, install, uninstall
+from .watching import Token, Watch, install, under_way, uninstall
 
 
 @dataclass(eq=False)
@@ -60,7 +60,7 @@ class Recording(Trace):
 
     def __enter__(self) -> "Recording":
         install(self.token)
-        self.calls_at_end.append(self.token.end())
+        self.calls_at_end.append((under_way.pop, id(self.token), None))
         super().__enter__()
         return self
 
@@ -106,7 +106,7 @@ class Recording(Trace):
             self.calls_at_end.append((handle._hooks.pop, handle._key, None))
 
     def end_of_function(self) -> None:
-        self.watch.journal.check()
+        self.watch.check()
         own = [(x.tensor, x.node is not None) for x in self.before.values()]
         unchanged = {id(x.tensor) for x in self.before.values() if x.tensor.raw is x.raw}
         for tensor, required in own + self.own:
@@ -139,6 +139,7 @@ def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
             explain(error)
             raise
         finally:
+            recording.token.end()
             uninstall()
     watch, numbers = recording.watch, list(recording.numbers.values())
     settings, actions, notes = recording.settings, watch.actions, watch.notes
