@@ -1,4 +1,4 @@
-"""What is recorded of a function: its tensors, its constants, its arguments; what must not happen."""
+"""What is recorded of a function: its tensors, constants and arguments; what must not happen."""
 
 import gc
 import threading
@@ -25,6 +25,19 @@ def leaf(*values):
     return ad.tensor(values, requires_grad=True)
 
 
+def with_scheduler():
+    model, optimizer, step = training(ad.optim.Adam)
+    scheduler = ad.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+    def whole(model, x):
+        loss = step(x)
+        scheduler.step()
+        return loss
+
+    whole.scheduler = scheduler
+    return model, optimizer, whole
+
+
 def owners(recorded):
     return [slot.owner for _, slot in recorded.graph.captures]
 
@@ -47,14 +60,8 @@ def training(optimizer=ad.optim.SGD):
 
 
 def test_nothing_keeps_a_model_alive():
-    model, optimizer, step = training(ad.optim.Adam)
-    scheduler = ad.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
-
-    def whole(model, x):
-        loss = step(x)
-        scheduler.step()
-        return loss
-
+    model, optimizer, whole = with_scheduler()
+    scheduler = whole.scheduler
     gc.disable()
     try:
         recorded = record(whole, (model, X), {})
@@ -62,7 +69,7 @@ def test_nothing_keeps_a_model_alive():
         recorded.settings.read()
         assert recorded.watched.changed() is None
         known = [weakref.ref(x) for x in (model, model[0].weight, optimizer, scheduler)]
-        del model, optimizer, step, scheduler, whole
+        del whole, model, optimizer, scheduler
         assert [ref() for ref in known] == [None] * 4
     finally:
         gc.enable()
@@ -72,11 +79,11 @@ def test_nothing_keeps_a_model_alive():
 
 
 def test_a_capture_that_is_gone_is_an_error():
-    weight = ad.tensor([1.0, 2.0])
-    recorded = record(lambda x: x * weight, (X,), {})
+    held = [ad.tensor([1.0, 2.0])]
+    recorded = record(lambda x: x * held[0], (X,), {})
     (owner,) = owners(recorded)
-    assert isinstance(owner, weakref.ref) and owner() is weight
-    del weight
+    assert isinstance(owner, weakref.ref) and owner() is held[0]
+    held.clear()
     with pytest.raises(TraceError, match="isn't there any more"):
         recorded.graph(X)
 

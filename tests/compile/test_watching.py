@@ -235,7 +235,7 @@ def test_a_state_that_is_replaced_is_an_error(started):
 
 
 def test_attributes_and_settings_of_optimizers_are_left_alone():
-    weight, optimizer = trained(Counting)
+    _, optimizer = trained(Counting)
     with pytest.raises(TraceError, match=r"Counting.t is set .*`self.t \+= 1`"):
         record(lambda x: optimizer.step(), (X,), {})
     assert optimizer.t == 0
@@ -254,7 +254,7 @@ def test_attributes_and_settings_of_optimizers_are_left_alone():
     with pytest.raises(TraceError, match=r"\['lr'\] \(.*\*= 0.5`\) is changed .*scheduler"):
         record(lower, (X,), {})
     for function in (by_another_name, grow):
-        with pytest.raises(TraceError, match="param_groups.* changed"):
+        with pytest.raises(TraceError, match=r"param_groups.* changed"):
             record(function, (X,), {})
     assert len(groups) == 1 and groups[0]["lr"] == 0.1
 

@@ -157,6 +157,7 @@ def explain(error: TraceError) -> None:
     """Let an error say at which of the user's lines it was raised, and what to do."""
     message, line = str(error.args[0] if error.args else error), line_of(error)
     message = message.removeprefix("compile: ")
+    vars(error).pop("_adjoint_location", None)  # modules around the call add theirs to this message
     where = f" (at {line})" if line else ""
     error.args = (
         f"compile: {message}{where}; if the function can't do without it, leave it uncompiled",

@@ -68,7 +68,9 @@ class Settings:
             known.kinds.append(position)
             return number
         if type(value) in (tuple, list) and any(isinstance(x, float) for x in value):
-            pairs = [self.ledger.given(x) if isinstance(x, float) else (Seen(x), x) for x in value]
+            pairs = [
+                self.ledger.given(float(x)) if isinstance(x, float) else (Seen(x), x) for x in value
+            ]
             known.kinds.append((type(value), [position for position, _ in pairs]))
             return type(value)(x for _, x in pairs)
         known.kinds.append(Seen(value))

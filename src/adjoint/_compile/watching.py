@@ -158,7 +158,8 @@ class Watch:
                 return self.numbers[key]
             if (id(x), name) not in self.journal.lines:
                 self.notes.add(x, name, value)
-            self.journal.met(f"{type(x).__name__}.{name}", value)
+            if name in own:
+                self.journal.met(f"{type(x).__name__}.{name}", value)
         return value
 
     # Optimizers and schedulers.
