@@ -23,6 +23,7 @@ from .functions._arguments import (
     reject,
     undifferentiated,
 )
+from .functions._families import member
 from .functions.arrangement import roll
 from .functions.creation import arange
 from .functions.elementwise import conj
@@ -108,71 +109,66 @@ def ihfft(
     return conj(along_axis("rfft", x, n, axis, swapped("ihfft", norm), unknown, "ihfft"))
 
 
-def fftn(
-    x: Any,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: str = "backward",
-) -> Tensor:
+def over_axes(function: str, transform: str):
+    """fftn, ifftn, rfftn, irfftn."""
+
+    def transform_over_axes(
+        x: Any,
+        /,
+        *,
+        s: Sequence[int] | None = None,
+        axes: Sequence[int] | None = None,
+        norm: str = "backward",
+    ) -> Tensor:
+        x = as_tensor(function, x)
+        if axes is None:
+            count = x.ndim if s is None else len(s)
+            axes = range(x.ndim - count, x.ndim)
+        found = [as_axis(function, k, x.ndim) for k in axes]
+        if len(set(found)) < len(found):
+            raise ArgumentError(f"{function}: axes {tuple(axes)} name an axis twice")
+        return transformed(function, transform, x, s, found, norm)
+
+    return transform_over_axes
+
+
+@member(over_axes, "fft")
+def fftn() -> None:
     """The Fourier transform over axes: the last `len(s)`, or all, unless named.
 
     >>> ad.fft.fftn(ad.ones((2, 2))).real
     tensor([[4., 0.],
             [0., 0.]])
     """
-    return over_axes("fft", x, s, axes, norm)
 
 
-def ifftn(
-    x: Any,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: str = "backward",
-) -> Tensor:
+@member(over_axes, "ifft")
+def ifftn() -> None:
     """The inverse of `fftn`.
 
     >>> ad.fft.ifftn(ad.fft.fftn(ad.ones((2, 2)))).real
     tensor([[1., 1.],
             [1., 1.]])
     """
-    return over_axes("ifft", x, s, axes, norm)
 
 
-def rfftn(
-    x: Any,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: str = "backward",
-) -> Tensor:
+@member(over_axes, "rfft")
+def rfftn() -> None:
     """The Fourier transform of real numbers over axes, half of it along the last.
 
     >>> ad.fft.rfftn(ad.ones((2, 4))).shape
     (2, 3)
     """
-    return over_axes("rfft", x, s, axes, norm)
 
 
-def irfftn(
-    x: Any,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: str = "backward",
-) -> Tensor:
+@member(over_axes, "irfft")
+def irfftn() -> None:
     """The inverse of `rfftn`; `s` are the lengths of the result.
 
     >>> ad.fft.irfftn(ad.fft.rfftn(ad.ones((2, 3))), s=(2, 3))
     tensor([[1., 1., 1.],
             [1., 1., 1.]])
     """
-    return over_axes("irfft", x, s, axes, norm)
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
@@ -234,18 +230,6 @@ def along_axis(
     x = as_tensor(function, x)
     lengths = None if n is None else [n]
     return transformed(function, transform, x, lengths, [as_axis(function, axis, x.ndim)], norm)
-
-
-def over_axes(transform: str, x: Any, s: Any, axes: Any, norm: str) -> Tensor:
-    function = f"{transform}n"
-    x = as_tensor(function, x)
-    if axes is None:
-        count = x.ndim if s is None else len(s)
-        axes = range(x.ndim - count, x.ndim)
-    found = [as_axis(function, k, x.ndim) for k in axes]
-    if len(set(found)) < len(found):
-        raise ArgumentError(f"{function}: axes {tuple(axes)} name an axis twice")
-    return transformed(function, transform, x, s, found, norm)
 
 
 def transformed(

@@ -101,8 +101,9 @@ def elementwise(name: str, doc: str = "", example: str = "", **options: Any) -> 
 
 
 def reduction(name: str, doc: str = "", **options: Any) -> Callable[..., Any]:
-    """An op that reduces the axes `axis` (a tuple), kept as ones if `keepdims`."""
-    return declare(name, "reduction", doc, options)
+    """An op that reduces the axes `axis` (a tuple), kept as ones if `keepdims`: its attributes,
+    unless `attrs` has others."""
+    return declare(name, "reduction", doc, {"attrs": "axis keepdims"} | options)
 
 
 def movement(name: str, doc: str = "", **options: Any) -> Callable[..., Any]:

@@ -1,5 +1,7 @@
 """Python state that a function reads is watched; what it changes is an error, and undone."""
 
+import copy
+
 import pytest
 
 import adjoint as ad
@@ -176,6 +178,24 @@ def test_changes_that_are_taken_back_and_modules_of_the_functions_own_are_fine()
 
     record(function, (X,), {})
     assert net.training and net.shift.requires_grad
+
+
+def test_what_is_so_for_a_while_only_isnt_watched():
+    net = Net()
+    others = {name: p.detach() + 1 for name, p in net.named_parameters()}
+
+    def function(x):
+        copied = copy.deepcopy(net.body)
+        return ad.nn.functional_call(net, others, (x,)) + copied(x)
+
+    recorded = record(function, (X,), {})
+    assert recorded.watched.changed() is None and recorded.settings.read() is not None
+    ad.random.seed(0)
+    out = recorded.graph(X)
+    ad.random.seed(0)
+    assert out.tolist() == function(X).tolist()
+    net.shift = ad.nn.Parameter(ad.ones(2))
+    assert recorded.watched.changed() == "parameter shift of Net was replaced"
 
 
 def test_buffers_and_data_of_parameters_change_as_in_eager():

@@ -22,13 +22,7 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seed(parser: argparse.ArgumentParser, what: str, default: int | None = 0) -> None:
-    parser.add_argument(
-        "--seed",
-        type=whole_number(0, 2**63 - 1),
-        default=default,
-        metavar="N",
-        help=f"{what} (default: 0)",
-    )
+    add_count(parser, "--seed", 0, 2**63 - 1, what, 0, default)
 
 
 def check_device(device: str) -> None:
@@ -36,6 +30,20 @@ def check_device(device: str) -> None:
     if device.partition(":")[0] not in MODULES:
         raise UsageError(f"there is no device {device!r}; devices are {', '.join(MODULES)}")
     ad.zeros((1,), device=device)
+
+
+def add_count(
+    parser: argparse.ArgumentParser,
+    name: str,
+    least: int,
+    most: int,
+    what: str,
+    shown: int,
+    default: int | None = None,
+) -> None:
+    """Add an option that is a whole number; its help shows the default, which may be set later."""
+    kind, help = whole_number(least, most), f"{what} (default: {shown})"
+    parser.add_argument(name, type=kind, default=default, metavar="N", help=help)
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import adjoint as ad
 
 from .._foundation.formatting import show_seconds, table
-from .arguments import UsageError, add_device, add_seed, check_device, whole_number
+from .arguments import UsageError, add_count, add_device, add_seed, check_device
 from .info import machine, versions
 from .workloads import WORKLOADS, Step, Workload
 
@@ -42,13 +42,7 @@ class Measured(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--rounds",
-        type=whole_number(1, 1000),
-        default=5,
-        metavar="N",
-        help="measure everything so often (default: %(default)s)",
-    )
+    add_count(parser, "--rounds", 1, 1000, "measure everything so often", 5, 5)
     parser.add_argument("--peer", choices=["torch"], help="measure this one too, on the CPU")
     parser.add_argument("--json", action="store_true", help="print JSON, with all rounds")
     add_device(parser)
@@ -61,7 +55,8 @@ def run(options: argparse.Namespace) -> int:
     if len(libraries) > 1 and options.device != "cpu":
         raise UsageError(f"--peer {options.peer} is for the CPU, not for {options.device}")
     for library in libraries.values():
-        seed_of(library)(options.seed)
+        seed = ad.random.seed if library is ad else library.manual_seed
+        seed(options.seed)
     results = list(measure(libraries, options.device, options.rounds))
     print(as_json(results, options) if options.json else as_text(results, options))
     return 0
@@ -79,10 +74,6 @@ def peer(name: str | None) -> dict[str, Any]:
         ) from error
     library.set_num_threads(ad.get_num_threads())
     return {name: library}
-
-
-def seed_of(library: Any) -> Any:
-    return ad.random.seed if library is ad else library.manual_seed
 
 
 def measure(libraries: dict[str, Any], device: str, rounds: int) -> Iterator[Measured]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import adjoint as ad
 
-from .arguments import UsageError, add_device, add_seed, check_device, positive, whole_number
+from .arguments import UsageError, add_count, add_device, add_seed, check_device, positive
 from .interruption import Interruption
 from .plot import training_plot
 from .progress import Progress
@@ -29,31 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     default = Settings()
     add_device(parser)
     add_seed(parser, "for weights and the order of images", default=None)
-    parser.add_argument(
-        "--epochs",
-        type=whole_number(1, 100_000),
-        metavar="N",
-        help=f"passes over the training digits (default: {default.epochs})",
-    )
-    parser.add_argument(
-        "--batch-size",
-        type=whole_number(1, 1437),
-        metavar="N",
-        help=f"digits in a step (default: {default.batch_size})",
-    )
+    add_count(parser, "--epochs", 1, 100_000, "passes over the training digits", default.epochs)
+    add_count(parser, "--batch-size", 1, 1437, "digits in a step", default.batch_size)
     parser.add_argument(
         "--lr",
         type=positive,
         metavar="X",
         help=f"the highest learning rate (default: {default.lr})",
     )
-    parser.add_argument(
-        "--workers",
-        type=whole_number(0, 64),
-        default=0,
-        metavar="N",
-        help="threads that prepare batches; the result is the same (default: %(default)s)",
-    )
+    what = "threads that prepare batches; the result is the same"
+    add_count(parser, "--workers", 0, 64, what, 0, 0)
     parser.add_argument(
         "--out",
         type=Path,

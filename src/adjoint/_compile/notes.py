@@ -53,6 +53,11 @@ class Notes:
     def add_hooks(self, tensor: Tensor) -> None:
         self.hooks.append((weakref.ref(tensor), Seen(hooks_of(tensor))))
 
+    def settle(self) -> None:
+        """The recording has ended, and all is as it was: forget what was so for a while only, such
+        as tensors that `functional_call` put in the place of parameters."""
+        self.known = {key: note for key, note in self.known.items() if difference(note) is None}
+
     def changed(self) -> str | None:
         """What isn't as it was, in a few words."""
         for note in self.known.values():

@@ -143,11 +143,12 @@ def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
             uninstall()
     watch, numbers = recording.watch, list(recording.numbers.values())
     settings, actions, notes = recording.settings, watch.actions, watch.notes
-    settings.finish([number for _, number in numbers])
     graph.numbers, graph.settings, graph.function = numbers, settings, None
     del recording, watch  # with them go the last references to what the function made
     for tensor in hold_weakly(graph):
         notes.add_hooks(tensor)
+    notes.settle()
+    settings.finish([number for _, number in numbers])
     tensors = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
     places = {k: weakref.ref(x) for k, x in enumerate(tensors) if id(x._owner()) in captured}
     return Recorded(graph, numbers, settings, actions, notes, places)

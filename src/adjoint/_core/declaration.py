@@ -13,7 +13,7 @@ from typing import Any
 from .. import backends
 from .._foundation.errors import ArgumentError, TraceError
 from .._foundation.modes import no_grad, symbolic
-from .expressions import is_expression, symbol
+from .expressions import OnFirstUse, is_expression, symbol
 from .plan import Plan, call_compiled, compile_per_dtype, parameters
 from .tensor import Tensor, wrap
 
@@ -78,7 +78,7 @@ class Op:
         self.is_self_made = bool(forward or kernels)  # what computes it isn't a backend's
         self.arity = 0  # set where a dispatcher specialised by arity serves the op
         self.call: Any = None  # the dispatcher, where it isn't the general one
-        self.functions = Functions(self)
+        self.functions = OnFirstUse(self.function_on)  # by types of raw arrays
         self.plans: dict[tuple, Plan] = {}
         self._check()
 
@@ -141,27 +141,17 @@ class Op:
             plan = self.plans[needs, absent] = Plan(self, needs, absent)
         return plan
 
-
-class Functions(dict):
-    """Raw array type -> the function that computes an op on such arrays."""
-
-    def __init__(self, op: Op) -> None:
-        self.op = op
-
-    def __missing__(self, array_type: type) -> Callable:
+    def function_on(self, array_type: type) -> Callable:
+        """The function that computes the op on raw arrays of a type."""
         backend = backends.LOADED.get(array_type)
         if backend is None:
-            raise TraceError.escaped(self.op.name)
-        self[array_type] = self.find(backend)
-        return self[array_type]
-
-    def find(self, backend: Any) -> Callable:
-        op = self.op
-        own = op.own_functions.get(backend.DEVICE)
-        function = own or (op.forward and from_forward(op, backend)) or backend.function_of(op)
+            raise TraceError.escaped(self.name)
+        own = self.own_functions.get(backend.DEVICE)
+        function = own or (self.forward and from_forward(self, backend))
+        function = function or backend.function_of(self)
         if function is None:
             raise ArgumentError(
-                f"op {op.name} has no implementation on {backend.DEVICE}: declare it with "
+                f"op {self.name} has no implementation on {backend.DEVICE}: declare it with "
                 f"forward= or kernels={{{backend.DEVICE!r}: function}}"
             )
         return function

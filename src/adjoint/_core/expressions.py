@@ -7,8 +7,6 @@ the single source of the compiled forms of the rule: here, a straight-line NumPy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from .._foundation.errors import TraceError
 
 
@@ -152,12 +150,12 @@ def compile_expressions(
     return compiled
 
 
-class PerDType(dict):
-    """dtype -> compiled function, made on first use: constants are typed beforehand."""
+class OnFirstUse(dict):
+    """A dict whose values are made of their keys, when they are first asked for."""
 
-    def __init__(self, make: Callable[[np.dtype], Callable]) -> None:
+    def __init__(self, make: Callable[[Any], Any]) -> None:
         self.make = make
 
-    def __missing__(self, dtype: np.dtype) -> Callable:
-        self[dtype] = self.make(dtype)
-        return self[dtype]
+    def __missing__(self, key: Any) -> Any:
+        self[key] = self.make(key)
+        return self[key]

@@ -65,10 +65,8 @@ class Fused:
         if launcher is None:
             return NotImplemented
         numbers = [given[k] for k in self.numbers]
-        if launcher.kernel.reduces:
-            out = launcher.reduce(arrays, self.axis_of(given, arrays[0].ndim), numbers)
-        else:
-            out = launcher.map(arrays, numbers)
+        axis = self.axis_of(given, arrays[0].ndim) if launcher.kernel.reduces else None
+        out = launcher.map(arrays, numbers, None, axis)
         return out[0] if len(self.outputs) == 1 else self.completed(out, given)
 
     def completed(self, out: list, given: tuple) -> list:

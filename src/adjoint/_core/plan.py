@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from .. import backends
 from .._foundation.modes import symbolic
 from .._foundation.silence import compute, computing
-from .expressions import PerDType, compile_expressions, has_constants, is_expression, symbol, walk
+from .expressions import OnFirstUse, compile_expressions, has_constants, is_expression, symbol, walk
 
 
 def parameters(function: Callable) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ class Plan:
         if op.arity:
             args = list("xy"[: op.arity])
             self.pick_raw = self.picker(", ".join([*args, "out"]), args, ["out"])
-        self.compiled = Compiled(self)
+        self.compiled = OnFirstUse(self.compile)  # by types of raw arrays
 
     def rules(self) -> list[Callable]:
         op = self.op
@@ -156,14 +156,16 @@ class Plan:
         with symbolic():
             return [rule(*(known[name] for name in names)) for rule, names in self.calls]
 
-    def compilable(self, backend: Any) -> PerDType | None:
-        """The rules as one function of raw arrays (g, saved) -> gradients, for each dtype of g.
+    def compile(self, array_type: type) -> OnFirstUse | None:
+        """The rules as one function of raw arrays (g, saved) -> gradients, by dtypes of g.
 
         None where they aren't expressions: they branch, or ask for shapes, or (in ops that aren't
         elementwise) have constants, whose dtype would be a guess. They run on tensors then, and
         what they raise is raised in backward. A backend may have one function for all of it.
         """
-        if self.op.vjp is not None or len(self.op.outputs) > 1:
+        backend: Any = backends.LOADED.get(array_type)
+        is_joint = self.op.vjp is not None or len(self.op.outputs) > 1
+        if is_joint or not hasattr(backend, "BACKWARD"):
             return None
         whole = backend.BACKWARD.get(self.op.name)
         if whole is not None and self.targets == (0,):
@@ -195,22 +197,6 @@ class Plan:
         return [name for name in self.names if name in op.inputs or name in op.results]
 
 
-class Compiled(dict):
-    """Raw array type -> the rules of a plan as functions of such arrays, or None: see `compilable`.
-
-    Made when a gradient of that type first arrives.
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-
-    def __missing__(self, array_type: type) -> PerDType | None:
-        backend = backends.LOADED.get(array_type)
-        able = backend is not None and hasattr(backend, "BACKWARD")
-        self[array_type] = self.plan.compilable(backend) if able else None
-        return self[array_type]
-
-
 def compile_per_dtype(
     op: Declared,
     signature: str,
@@ -218,8 +204,9 @@ def compile_per_dtype(
     unpack: list[str],
     outputs: list,
     backend: Any,
-) -> PerDType:
-    """Expressions of names as a function, by dtype. `unpack`: lines that make names of parameters.
+) -> OnFirstUse:
+    """Expressions of names as a function, by dtype: constants are typed beforehand. `unpack`: lines
+    that make names of parameters.
 
     Large arrays go to one kernel for all of it, where there is one.
     """
@@ -233,7 +220,7 @@ def compile_per_dtype(
         f"    _out = fused({', '.join(names)})",
         "    if _out is not NotImplemented: return _out",
     ]
-    return PerDType(
+    return OnFirstUse(
         lambda dtype: compile_expressions(
             signature,
             lines,
@@ -252,14 +239,14 @@ def call_compiled(compiled: Any, *args: Any, **attrs: Any) -> Any:
     return compute(compiled, *args, **attrs) if compiled.ours else compiled(*args, **attrs)
 
 
-def as_rules(function: Callable) -> PerDType:
+def as_rules(function: Callable) -> OnFirstUse:
     """A backend's own function for a rule that keeps several values."""
 
     def compiled(g: Any, saved: tuple) -> Any:
         return function(g, *saved)
 
     compiled.fused, compiled.is_special, compiled.ours = None, False, True  # type: ignore[attr-defined]
-    return PerDType(lambda dtype: compiled)
+    return OnFirstUse(lambda dtype: compiled)
 
 
 def function_for_small(op: Declared, backend: Any, ours: bool) -> Callable:

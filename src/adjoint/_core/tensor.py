@@ -39,44 +39,18 @@ class Tensor:
     _grad: "Tensor | None"
 
     if TYPE_CHECKING:  # operators and methods are bound where the functions are: functions/methods
-        __add__: Callable[[Any], "Tensor"]
-        __radd__: Callable[[Any], "Tensor"]
-        __sub__: Callable[[Any], "Tensor"]
-        __rsub__: Callable[[Any], "Tensor"]
-        __mul__: Callable[[Any], "Tensor"]
-        __rmul__: Callable[[Any], "Tensor"]
-        __truediv__: Callable[[Any], "Tensor"]
-        __rtruediv__: Callable[[Any], "Tensor"]
-        __floordiv__: Callable[[Any], "Tensor"]
-        __rfloordiv__: Callable[[Any], "Tensor"]
-        __mod__: Callable[[Any], "Tensor"]
-        __rmod__: Callable[[Any], "Tensor"]
-        __pow__: Callable[[Any], "Tensor"]
-        __rpow__: Callable[[Any], "Tensor"]
-        __matmul__: Callable[[Any], "Tensor"]
-        __rmatmul__: Callable[[Any], "Tensor"]
-        __and__: Callable[[Any], "Tensor"]
-        __rand__: Callable[[Any], "Tensor"]
-        __or__: Callable[[Any], "Tensor"]
-        __ror__: Callable[[Any], "Tensor"]
-        __xor__: Callable[[Any], "Tensor"]
-        __rxor__: Callable[[Any], "Tensor"]
-        __lshift__: Callable[[Any], "Tensor"]
-        __rlshift__: Callable[[Any], "Tensor"]
-        __rshift__: Callable[[Any], "Tensor"]
-        __rrshift__: Callable[[Any], "Tensor"]
-        __lt__: Callable[[Any], "Tensor"]
-        __le__: Callable[[Any], "Tensor"]
-        __gt__: Callable[[Any], "Tensor"]
-        __ge__: Callable[[Any], "Tensor"]
-        __pos__: Callable[[], "Tensor"]
-        __neg__: Callable[[], "Tensor"]
-        __abs__: Callable[[], "Tensor"]
-        __invert__: Callable[[], "Tensor"]
-        __iadd__: Callable[[Any], "Tensor"]
-        __isub__: Callable[[Any], "Tensor"]
-        __imul__: Callable[[Any], "Tensor"]
-        __itruediv__: Callable[[Any], "Tensor"]
+
+        def _with(self, other: Any, /) -> "Tensor": ...
+        def _alone(self) -> "Tensor": ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _with
+        __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _with
+        __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _with
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _with
+        __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _with
+        __lt__ = __le__ = __gt__ = __ge__ = _with
+        __iadd__ = __isub__ = __imul__ = __itruediv__ = _with
+        __pos__ = __neg__ = __abs__ = __invert__ = _alone
         __array_ufunc__: Callable[..., Any]
         __array_function__: Callable[..., Any]
         __dlpack__: Callable[..., Any]

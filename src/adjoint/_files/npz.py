@@ -33,7 +33,6 @@ REFUSALS = (
     EOFError,
     ValueError,
     RuntimeError,
-    NotImplementedError,
     OverflowError,
 )
 

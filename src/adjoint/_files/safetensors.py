@@ -18,21 +18,10 @@ from .outline import RESERVED, Contents, from_json, is_texts, plain_outline, to_
 OUTLINE, CHECKSUM = "adjoint", "adjoint.crc32"
 LONGEST = 100_000_000  # bytes of a header, which the format limits
 
-DTYPES = {
-    "BOOL": np.dtype("?"),
-    "U8": np.dtype("<u1"),
-    "I8": np.dtype("<i1"),
-    "U16": np.dtype("<u2"),
-    "I16": np.dtype("<i2"),
-    "U32": np.dtype("<u4"),
-    "I32": np.dtype("<i4"),
-    "U64": np.dtype("<u8"),
-    "I64": np.dtype("<i8"),
-    "F16": np.dtype("<f2"),
-    "F32": np.dtype("<f4"),
-    "F64": np.dtype("<f8"),
-    "C64": np.dtype("<c8"),
-}
+# NumPy's codes count bytes, names of the format bits.
+CODES = "u1 i1 u2 i2 u4 i4 u8 i8 f2 f4 f8 c8".split()
+DTYPES = {"BOOL": np.dtype("?")}
+DTYPES |= {f"{code[0].upper()}{8 * int(code[1])}": np.dtype(f"<{code}") for code in CODES}
 
 
 def package(source: Source) -> Any:

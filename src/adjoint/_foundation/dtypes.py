@@ -147,9 +147,7 @@ def promote(name: str, x: np.dtype, y: np.dtype) -> np.dtype:
     if x == y:
         return x
     low, high = sorted((x, y), key=lambda d: RANK[d.kind])
-    if high.kind == "f" and low.kind in "iub":
-        return high
-    if high.kind == "c" and low.kind in "iub":
+    if high.kind in "fc" and low.kind in "iub":
         return high
     result = np.promote_types(x, y)
     if result.kind == "f" and high.kind != "f":

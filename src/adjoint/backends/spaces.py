@@ -4,12 +4,21 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 Ints = tuple[int, ...]
+Pairs = tuple[tuple[int, int], ...]  # what is before and after, by axis
 
 
 def positive(axis: Any, rank: int) -> Ints:
     """Axes counted from the first, in order: of an axis, of several, or None for all."""
     axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     return tuple(sorted(k % rank for k in axes))
+
+
+def window_count(x_shape: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints) -> Ints:
+    """How many windows fit along each spatial axis."""
+    sizes = zip(x_shape[2:], kernel, stride, padding, dilation, strict=True)
+    return tuple(
+        (n + before + after - d * (k - 1) - 1) // s + 1 for n, k, s, (before, after), d in sizes
+    )
 
 
 class Axes(NamedTuple):

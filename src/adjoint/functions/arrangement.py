@@ -9,9 +9,8 @@ from .._core.shape_inference import at_axis, broadcasts_to
 from .._core.tensor import Tensor
 from .._foundation.dtypes import RANK
 from .._foundation.errors import ArgumentError, DTypeError, ShapeError
-from ..backends import widest
 from ..primitives import shapes
-from ..primitives.creation import arange
+from ..primitives.creation import counting
 from ..primitives.elementwise import not_equal, subtract
 from ..primitives.indexing import index
 from ..primitives.reductions import broadcast_to
@@ -264,11 +263,6 @@ def half(function: str, x: Any, k: int, upper: bool) -> Tensor:
         raise ShapeError(f"{function}: at least 2 axes are needed, shape is {x.shape}")
     offset = max(-x.shape[-2], min(as_integer(function, "k", k), x.shape[-1]))
     return triangle(x, k=offset, upper=upper)
-
-
-def counting(n: int, device: str) -> Tensor:
-    """0, 1, ... n - 1."""
-    return arange(start=0, stop=n, step=1, dtype=widest(device, "i"), device=device)
 
 
 @method

@@ -4,9 +4,8 @@ from typing import Any
 
 from .._core.tensor import Tensor
 from .._foundation.errors import DTypeError
-from ..backends import widest
 from ..primitives import indexing
-from ..primitives.creation import arange
+from ..primitives.creation import counting
 from ..primitives.elementwise import divide, equal, maximum, minimum, multiply, negative, where
 from ..primitives.products import recurrence, shifted
 from ..primitives.shapes import reshape
@@ -154,8 +153,8 @@ class Place:
     def _places(self) -> Tensor:
         """The flat position in the tensor of each element that is selected."""
         x, (spec, arrays, _, view) = self._x, self._index
-        number = arange(start=0, stop=x.size, step=1, dtype=widest(x.device, "i"), device=x.device)
-        return call_index_op(x, indexing.index, reshape(number, shape=view), *arrays, spec=spec)
+        number = reshape(counting(x.size, x.device), shape=view)
+        return call_index_op(x, indexing.index, number, *arrays, spec=spec)
 
 
 def flat(x: Tensor) -> Tensor:

@@ -33,34 +33,6 @@ from . import (  # noqa: F401  some for their marks alone
 )
 from ._marks import IN_PLACE, METHODS, PROPERTIES
 
-BINARY: dict[str, Callable] = {
-    "add": ops.add,
-    "sub": ops.subtract,
-    "mul": ops.multiply,
-    "truediv": ops.divide,
-    "floordiv": ops.floor_divide,
-    "mod": ops.remainder,
-    "pow": elementwise.power,
-    "matmul": contractions.matmul,
-    "and": ops.bitwise_and,
-    "or": ops.bitwise_or,
-    "xor": ops.bitwise_xor,
-    "lshift": ops.bitwise_left_shift,
-    "rshift": ops.bitwise_right_shift,
-}
-COMPARISONS: dict[str, Callable] = {
-    "lt": ops.less,
-    "le": ops.less_equal,
-    "gt": ops.greater,
-    "ge": ops.greater_equal,
-}
-UNARY: dict[str, Callable] = {
-    "pos": elementwise.positive,
-    "neg": ops.negative,
-    "abs": ops.abs,
-    "invert": ops.bitwise_invert,
-}
-
 
 def reflected(function: Callable) -> Callable:
     """The operator with its operands exchanged: `2 - x` calls `x.__rsub__(2)`."""
@@ -91,20 +63,19 @@ def comparable(function: Callable) -> Callable:
 
 
 def bind() -> None:
-    for cls in (Tensor, Expr):
-        for name, function in BINARY.items():
+    for name, function, symbol in numpy_calls.OPERATORS.values():
+        for cls in (Tensor, Expr):
             setattr(cls, f"__{name}__", function)
-            setattr(cls, f"__r{name}__", reflected(function))
-        for name, function in (COMPARISONS | UNARY).items():
-            setattr(cls, f"__{name}__", function)
-        for name, function in vars(ops).items():
-            if hasattr(function, "op") and len(function.op.inputs) == 1:
-                setattr(cls, name, function)
+            if symbol:
+                setattr(cls, f"__r{name}__", reflected(function))
+        if symbol:
+            bind_in_place(f"__i{name}__", inplace.inplace(function))
     for name, function in (("__eq__", ops.equal), ("__ne__", ops.not_equal)):
         setattr(Tensor, name, comparable(function))
-        setattr(Expr, name, function)
-    for name, function in BINARY.items():
-        bind_in_place(f"__i{name}__", inplace.inplace(function))
+    for name, function in vars(ops).items():
+        if hasattr(function, "op") and len(function.op.inputs) == 1:
+            setattr(Tensor, name, function)
+            setattr(Expr, name, function)
     for name, function in IN_PLACE.items():
         bind_in_place(name, function)
     for name, value in {"backward": autograd.backward, **METHODS, **PROPERTIES}.items():

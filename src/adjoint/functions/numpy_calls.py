@@ -18,31 +18,32 @@ from . import contractions, elementwise, hints
 from ._marks import method_named
 from .inspection import array_namespace
 
-# By ufunc: what its operator calls, and the operator if it has an in-place form.
-OPERATORS: dict[Any, tuple[Callable, str]] = {
-    np.add: (ops.add, "+"),
-    np.subtract: (ops.subtract, "-"),
-    np.multiply: (ops.multiply, "*"),
-    np.divide: (ops.divide, "/"),
-    np.floor_divide: (ops.floor_divide, "//"),
-    np.remainder: (ops.remainder, "%"),
-    np.power: (elementwise.power, "**"),
-    np.matmul: (contractions.matmul, "@"),
-    np.bitwise_and: (ops.bitwise_and, "&"),
-    np.bitwise_or: (ops.bitwise_or, "|"),
-    np.bitwise_xor: (ops.bitwise_xor, "^"),
-    np.left_shift: (ops.bitwise_left_shift, "<<"),
-    np.right_shift: (ops.bitwise_right_shift, ">>"),
-    np.less: (ops.less, ""),
-    np.less_equal: (ops.less_equal, ""),
-    np.greater: (ops.greater, ""),
-    np.greater_equal: (ops.greater_equal, ""),
-    np.equal: (ops.equal, ""),
-    np.not_equal: (ops.not_equal, ""),
-    np.positive: (elementwise.positive, ""),
-    np.negative: (ops.negative, ""),
-    np.absolute: (ops.abs, ""),
-    np.invert: (ops.bitwise_invert, ""),
+# The operators of tensors, by ufunc: the name of the method, what it calls, and what is written, if
+# there is a reflected and an in-place form.
+OPERATORS: dict[Any, tuple[str, Callable, str]] = {
+    np.add: ("add", ops.add, "+"),
+    np.subtract: ("sub", ops.subtract, "-"),
+    np.multiply: ("mul", ops.multiply, "*"),
+    np.divide: ("truediv", ops.divide, "/"),
+    np.floor_divide: ("floordiv", ops.floor_divide, "//"),
+    np.remainder: ("mod", ops.remainder, "%"),
+    np.power: ("pow", elementwise.power, "**"),
+    np.matmul: ("matmul", contractions.matmul, "@"),
+    np.bitwise_and: ("and", ops.bitwise_and, "&"),
+    np.bitwise_or: ("or", ops.bitwise_or, "|"),
+    np.bitwise_xor: ("xor", ops.bitwise_xor, "^"),
+    np.left_shift: ("lshift", ops.bitwise_left_shift, "<<"),
+    np.right_shift: ("rshift", ops.bitwise_right_shift, ">>"),
+    np.less: ("lt", ops.less, ""),
+    np.less_equal: ("le", ops.less_equal, ""),
+    np.greater: ("gt", ops.greater, ""),
+    np.greater_equal: ("ge", ops.greater_equal, ""),
+    np.equal: ("eq", ops.equal, ""),
+    np.not_equal: ("ne", ops.not_equal, ""),
+    np.positive: ("pos", elementwise.positive, ""),
+    np.negative: ("neg", ops.negative, ""),
+    np.absolute: ("abs", ops.abs, ""),
+    np.invert: ("invert", ops.bitwise_invert, ""),
 }
 COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
 EQUALITIES = {np.equal: False, np.not_equal: True}  # what they are with texts and dates
@@ -63,7 +64,7 @@ METHODS = {  # of ufuncs
 @method_named("__array_ufunc__")
 def array_ufunc(x: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """Compute a ufunc that an operator stands for, as that does; refuse others."""
-    name, (function, symbol) = ufunc.__name__, OPERATORS.get(ufunc, (None, ""))
+    name, (_, function, symbol) = ufunc.__name__, OPERATORS.get(ufunc, ("", None, ""))
     if method != "__call__":
         raise refusal(f"{name}.{method}", inputs, options)
     if function is not None and not options:

@@ -7,7 +7,8 @@ next, and from a matrix to the next. Chunks have some of the matrices, or of the
 
 from collections.abc import Iterator
 
-from .template import SIZES, Template, constants, lanes, vector_of
+from .template import Template
+from .text import SIZES, lanes, vector_of
 
 MOST = 48  # columns of what is taken apart at once
 COLUMNS = {"float": 64, "double": 32}  # of a right side that are solved for at once, at most
@@ -24,10 +25,10 @@ class Rows:
         return self.t.at(self.pointer, self.kind, self.t.product(row, self.step))
 
     def load(self, row: str) -> str:
-        return elements(self.t, self.kind, self.place(row), 0, self.width)
+        return self.t.load(self.place(row), self.kind, count=self.width)
 
     def store(self, value: str, row: str) -> None:
-        self.t.line(f"store {self.type} {value}, ptr {self.place(row)}, align {SIZES[self.kind]}")
+        self.t.store(value, self.place(row), self.kind, count=self.width)
 
     def element(self, row: str, column: str) -> str:
         return self.t.load(self.place(row), self.kind, column)
@@ -41,7 +42,7 @@ class Rows:
         """row - factor * other, the factor being a number."""
         negative = self.t.new(f"fneg {self.kind} {factor}")
         many = self.t.splat(self.kind, negative, self.width)
-        return fma(self.t, self.kind, self.width, many, other, row)
+        return self.t.fma(self.kind, self.width, many, other, row)
 
     def divided(self, row: str, number: str) -> str:
         many = self.t.splat(self.kind, number, self.width)
@@ -49,8 +50,7 @@ class Rows:
 
     def places(self, relation: str, k: str) -> str:
         """The places in a row that are in a relation to the k-th."""
-        lanes = f"{vector_of('i64', self.width)} {constants('i64', range(self.width))}"
-        return self.t.new(f"icmp {relation} {lanes}, {self.t.splat('i64', k, self.width)}")
+        return self.t.places(relation, k, self.width)
 
     def select(self, places: str, row: str, other: str) -> str:
         mask = f"{vector_of('i1', self.width)} {places}"
@@ -59,19 +59,6 @@ class Rows:
     def after(self, row: str, k: str) -> str:
         """The elements of a row after the k-th, zeros before."""
         return self.select(self.places("sgt", k), row, "zeroinitializer")
-
-
-def elements(t: Template, kind: str, pointer: str, place: str | int, count: int) -> str:
-    """A vector, also of one element."""
-    start = t.at(pointer, kind, place)
-    return t.new(f"load {vector_of(kind, count)}, ptr {start}, align {SIZES[kind]}")
-
-
-def fma(t: Template, kind: str, count: int, x: str, y: str, z: str) -> str:
-    """x * y + z of vectors."""
-    type = vector_of(kind, count)
-    name = f"llvm.fma.v{count}f{8 * SIZES[kind]}"
-    return t.call(type, name, *(f"{type} {value}" for value in (x, y, z)))
 
 
 def absolute(t: Template, kind: str, x: str) -> str:
@@ -280,7 +267,7 @@ def exchange(kind: str) -> Template:
     own = t.at(x, kind, t.product(matrix, step))
     own_pivots = t.at(pivots, "i64", t.product(matrix, pivot_step))
     backwards = t.compare("slt", direction, 0)
-    parts_of_rows = in_vectors(t, kind, start, stop)
+    parts_of_rows = t.spans(start, stop, lanes(kind))
     with t.loop("0", count) as k:
         row = t.select(backwards, "i64", t.sub(t.sub(count, k), 1), k)
         other = t.sub(t.load(own_pivots, "i64", row), 1)
@@ -322,21 +309,14 @@ def solve_vector(kind: str, by_rows: bool, lower: bool, unit: bool) -> Template:
     return t
 
 
-def in_vectors(t: Template, kind: str, start: str, stop: str) -> list[tuple[str, str, int]]:
-    """A span cut into what is done by vectors, and the rest."""
-    several = lanes(kind)
-    whole = t.sub(stop, t.new(f"and i64 {t.sub(stop, start)}, {several - 1}"))
-    return [(start, whole, several), (whole, stop, 1)]
-
-
 def inner_product(t: Template, kind: str, x: str, y: str, span: tuple[str, str]) -> str:
     """Of the elements of two arrays in a span."""
     totals = []
-    for start, stop, size in in_vectors(t, kind, *span):
+    for start, stop, size in t.spans(*span, lanes(kind)):
         type = vector_of(kind, size)
         with t.carrying(start, stop, str(size), (type, "zeroinitializer")) as turn:
-            one, other = (elements(t, kind, pointer, turn.index, size) for pointer in (x, y))
-            turn.following = [fma(t, kind, size, one, other, turn.values[0])]
+            one, other = (t.load(pointer, kind, turn.index, count=size) for pointer in (x, y))
+            turn.following = [t.fma(kind, size, one, other, turn.values[0])]
         totals.append(reduced_sum(t, kind, size, turn.values[0]))
     return t.new(f"fadd {kind} {totals[0]}, {totals[1]}")
 
@@ -346,12 +326,11 @@ def take_multiple(
 ) -> None:
     """y -= factor * x in a span."""
     negative = t.new(f"fneg {kind} {factor}")
-    for start, stop, size in in_vectors(t, kind, *span):
+    for start, stop, size in t.spans(*span, lanes(kind)):
         many = t.splat(kind, negative, size)
         with t.loop(start, stop, str(size)) as place:
-            one, other = (elements(t, kind, pointer, place, size) for pointer in (x, y))
-            value = fma(t, kind, size, many, one, other)
-            Rows(t, kind, t.at(y, kind, place), size, 0).store(value, "0")
+            one, other = (t.load(pointer, kind, place, count=size) for pointer in (x, y))
+            t.store(t.fma(kind, size, many, one, other), y, kind, place, size)
 
 
 def solve_triangular(kind: str, n: int, width: int, lower: bool, unit: bool) -> Template:

@@ -7,7 +7,7 @@ and addresses are words.
 from typing import NamedTuple
 
 from .language import Kernel, Type
-from .text import Function
+from .template import Template
 from .vectors import stored_type
 
 
@@ -52,12 +52,11 @@ class Frame:
     elements along columns, inner axes, outer axes; the numbers.
     """
 
-    def __init__(self, write: Function, kernel: Kernel, loops: Loops) -> None:
+    def __init__(self, write: Template, kernel: Kernel, loops: Loops) -> None:
         self.write = write
-        self.names: list[str] = []
-        self.rows, self.columns = self.word("rows"), self.word("columns")
-        self.row_step, self.column_step = self.word("row_step"), self.word("column_step")
-        self.parts = self.word("parts")
+        self.rows, self.columns, self.row_step, self.column_step, self.parts = write.words(
+            "i64", "rows columns row_step column_step parts"
+        )
         self.inner = self.words("inner", loops.inner)
         self.outer = self.words("outer", loops.outer)
         types = [source.type for _, source in sorted(kernel.sources.items())]
@@ -67,21 +66,17 @@ class Frame:
             for k, (type, access) in enumerate(zip(types, loops.access, strict=True))
         ]
         self.numbers = {
-            k: self.word(f"number{k}", stored_type(t)) for k, t in sorted(kernel.scalars.items())
+            k: write.words(stored_type(t), f"number{k}")[0]
+            for k, t in sorted(kernel.scalars.items())
         }
 
     def array(self, position: int, type: Type, access: str, loops: Loops) -> ArrayWords:
         name = f"array{position}"
-        pointer, step = self.word(name, "ptr"), self.word(f"{name}_step")
+        (pointer,), (step,) = self.write.words("ptr", name), self.write.words("i64", f"{name}_step")
         inner = self.words(f"{name}_inner", loops.inner)
         outer = self.words(f"{name}_outer", loops.outer)
         step = str(type.bits // 8) if access in "cn" else step
         return ArrayWords(position, type, access, pointer, step, tuple(inner), tuple(outer))
 
-    def word(self, name: str, type: str = "i64") -> str:
-        pointer = self.write.offset("%words", str(8 * len(self.names)))
-        self.names.append(name)
-        return self.write.new(f"load {type}, ptr {pointer}")
-
     def words(self, name: str, count: int) -> list[str]:
-        return [self.word(f"{name}{k}") for k in range(count)]
+        return self.write.words("i64", " ".join(f"{name}{k}" for k in range(count)))

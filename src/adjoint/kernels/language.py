@@ -47,6 +47,15 @@ _values: "WeakValueDictionary[tuple, Value]" = WeakValueDictionary()
 _making = RLock()  # one that the collector may take again while a value is made
 
 
+def infix(op: str, type: Type | None = None, swapped: bool = False):
+    """The method of an operator, whose result has a type, or that of its operands."""
+
+    def call(self: "Value", y: Any) -> "Value":
+        return binary(op, y, self, type) if swapped else binary(op, self, y, type)
+
+    return call
+
+
 class Value:
     """An op on other values; `detail` is what it knows besides them. Made by the functions below.
 
@@ -68,62 +77,20 @@ class Value:
     def __bool__(self) -> bool:
         raise TypeError("a kernel can't branch on a value; use select")
 
-    def __add__(self, y):
-        return binary("add", self, y)
-
-    def __radd__(self, x):
-        return binary("add", x, self)
-
-    def __sub__(self, y):
-        return binary("sub", self, y)
-
-    def __rsub__(self, x):
-        return binary("sub", x, self)
-
-    def __mul__(self, y):
-        return binary("mul", self, y)
-
-    def __rmul__(self, x):
-        return binary("mul", x, self)
-
-    def __truediv__(self, y):
-        return binary("div", self, y)
-
-    def __rtruediv__(self, x):
-        return binary("div", x, self)
+    __add__, __radd__ = infix("add"), infix("add", swapped=True)
+    __sub__, __rsub__ = infix("sub"), infix("sub", swapped=True)
+    __mul__, __rmul__ = infix("mul"), infix("mul", swapped=True)
+    __truediv__, __rtruediv__ = infix("div"), infix("div", swapped=True)
+    __lt__, __gt__ = infix("lt", BOOL), infix("lt", BOOL, swapped=True)
+    __le__, __ge__ = infix("le", BOOL), infix("le", BOOL, swapped=True)
+    __and__, __or__, __xor__ = infix("and"), infix("or"), infix("xor")
+    __lshift__, __rshift__ = infix("shl"), infix("shr")
 
     def __neg__(self):
         return value("neg", (self,), self.type)
 
-    def __lt__(self, y):
-        return compare("lt", self, y)
-
-    def __le__(self, y):
-        return compare("le", self, y)
-
-    def __gt__(self, y):
-        return compare("lt", y, self)
-
-    def __ge__(self, y):
-        return compare("le", y, self)
-
-    def __and__(self, y):
-        return binary("and", self, y)
-
-    def __or__(self, y):
-        return binary("or", self, y)
-
-    def __xor__(self, y):
-        return binary("xor", self, y)
-
     def __invert__(self):
         return binary("xor", self, constant(True if self.type is BOOL else -1, self.type))
-
-    def __lshift__(self, y):
-        return binary("shl", self, y)
-
-    def __rshift__(self, y):
-        return binary("shr", self, y)
 
 
 def value(op: str, args: tuple[Value, ...], type: Type, detail: Any = None) -> Value:
@@ -184,14 +151,13 @@ def position(type: Type) -> Value:
 # Ops on values.
 
 
-def binary(op: str, x: Any, y: Any) -> Value:
+def binary(op: str, x: Any, y: Any, type: Type | None = None) -> Value:
     x, y = alike(x, y)
-    return value(op, (x, y), x.type)
+    return value(op, (x, y), type or x.type)
 
 
 def compare(op: str, x: Any, y: Any) -> Value:
-    x, y = alike(x, y)
-    return value(op, (x, y), BOOL)
+    return binary(op, x, y, BOOL)
 
 
 def alike(x: Any, y: Any) -> tuple[Value, Value]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from .accumulators import Accumulator, accumulator
 from .frame import ArrayWords, Frame, Loops
 from .language import BOOL, I64, Kernel, Value, convert, value, walk
+from .template import Template
 from .text import Function
 from .vectors import Vectors
 
@@ -35,7 +36,7 @@ def render(kernel: Kernel, loops: Loops) -> Module:
     renderer = LLVMRenderer(kernel, loops)
     text = str(renderer)
     name = f"kernel_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-    return Module(text.replace("@kernel(", f"@{name}("), name, tuple(renderer.frame.names))
+    return Module(text.replace("@kernel(", f"@{name}("), name, tuple(renderer.write.names))
 
 
 class Place(NamedTuple):
@@ -46,6 +47,7 @@ class Place(NamedTuple):
 
 
 Places = dict[ArrayWords, Place]
+Body = Callable[[Places, str], None]  # what is written for elements at places, where a mask holds
 
 
 class LLVMRenderer:
@@ -53,7 +55,7 @@ class LLVMRenderer:
 
     def __init__(self, kernel: Kernel, loops: Loops) -> None:
         self.kernel, self.loops = kernel, loops
-        self.write = Function("kernel(ptr noalias %words, i64 %chunk)")
+        self.write = Template("kernel")
         self.vectors = Vectors(self.write, loops.lanes)
         self.frame = Frame(self.write, kernel, loops)
         count = len(kernel.sources)
@@ -62,12 +64,12 @@ class LLVMRenderer:
         self.depths = sorted({v.depth for v in kernel.values if v.op == "reduce"})
         self.elements = any(out.varies for out in kernel.outputs)
         self.stash = stashed(kernel)
-        self.helpers: dict[str, str] = {}
+        self.helpers: dict[str, Function] = {}
         self.fixed: dict[Value, str] = {}
         self.write_chunk()
 
     def __str__(self) -> str:
-        return "\n".join([str(self.write), *self.helpers.values()])
+        return str(self.write)
 
     # The loops.
 
@@ -75,8 +77,8 @@ class LLVMRenderer:
         write, frame = self.write, self.frame
         part = write.new(f"srem i64 %chunk, {frame.parts}")
         block = write.new(f"sdiv i64 %chunk, {frame.parts}")
-        rows = self.range(block, frame.row_step, frame.rows)
-        columns = self.range(part, frame.column_step, frame.columns)
+        rows = write.part(frame.row_step, frame.rows, block)
+        columns = write.part(frame.column_step, frame.columns, part)
         self.fix_given()
         given = self.fixed
         with write.loop(*rows) as row:
@@ -84,7 +86,7 @@ class LLVMRenderer:
             places = self.at_row(row)
             if not self.kernel.reduces:
                 self.vectors.ahead = AHEAD
-                count = write.new(f"sub i64 {columns[1]}, {columns[0]}")
+                count = write.sub(columns[1], columns[0])
                 self.fix_repeated(places)
                 self.write_strips(
                     self.moved(places, columns[0]), count, lambda at, _: self.finish(at)
@@ -95,10 +97,6 @@ class LLVMRenderer:
                 self.reduce_down_columns(places, *columns)
         if "n" in self.loops.access:
             write.line("fence seq_cst")  # what goes past the caches is there before we say so
-
-    def range(self, part: str, step: str, end: str) -> tuple[str, str]:
-        start = self.write.product(part, step)
-        return start, self.write.minimum(self.write.new(f"add i64 {start}, {step}"), end)
 
     def at_row(self, row: str) -> Places:
         """Where each array is at a row, whose number is taken apart into places along its axes."""
@@ -114,14 +112,14 @@ class LLVMRenderer:
             out[array] = Place(write.offset(array.pointer, *terms), array.step)
         return out
 
-    def moved(self, places: Places, columns: str) -> Places:
-        return {
-            array: Place(
-                self.write.offset(place.pointer, self.write.product(columns, place.step)),
-                place.step,
-            )
-            for array, place in places.items()
-        }
+    def moved(self, places: Places, count: str, axis: int | None = None) -> Places:
+        """Places so many columns further, or elements along an inner axis."""
+        write, out = self.write, {}
+        for array, place in places.items():
+            step = place.step if axis is None else array.inner[axis]
+            pointer = write.offset(place.pointer, write.product(count, step))
+            out[array] = Place(pointer, place.step)
+        return out
 
     @contextmanager
     def each_inner(self, places: Places, axis: int = 0) -> Iterator[Places]:
@@ -130,18 +128,10 @@ class LLVMRenderer:
             yield places
             return
         with self.write.loop("0", self.frame.inner[axis]) as k:
-            inside = {
-                array: Place(
-                    self.write.offset(place.pointer, self.write.product(k, array.inner[axis])),
-                    place.step,
-                )
-                for array, place in places.items()
-            }
-            with self.each_inner(inside, axis + 1) as innermost:
+            with self.each_inner(self.moved(places, k, axis), axis + 1) as innermost:
                 yield innermost
 
     def reduce_along_row(self, places: Places) -> None:
-        """Reduce along a row, in as many passes as there are reductions of reductions."""
         columns = self.frame.columns
         self.fix_repeated(places)
         for position, source in self.kernel.sources.items():
@@ -149,20 +139,7 @@ class LLVMRenderer:
                 array = self.inputs[position]
                 one = self.vectors.load_one(places[array].pointer, array.type)
                 self.fixed[source] = self.vectors.splat(one, array.type)
-        for depth in self.depths:
-            slots = self.started(depth)
-            self.vectors.ahead = AHEAD if depth == self.depths[0] else 0
-            with self.each_inner(places) as inside:
-                self.write_strips(
-                    inside, columns, lambda at, mask, s=slots: self.take_in(s, at, mask)
-                )
-            for reduction, held in slots.items():
-                self.fixed[reduction] = self.joined(reduction, held)
-        self.vectors.ahead = 0
-        self.fix(max(self.depths))
-        if self.elements:
-            with self.each_inner(places) as inside:
-                self.write_strips(inside, columns, lambda at, _: self.finish(at))
+        self.reduce(places, lambda at, body: self.write_strips(at, columns, body), self.joined)
         for out, array in zip(self.kernel.outputs, self.outputs, strict=True):
             if not out.varies:
                 self.vectors.store_one(self.fixed[out], places[array].pointer, array.type)
@@ -173,8 +150,8 @@ class LLVMRenderer:
         for lanes in sorted({longest, min(longest, SHORTER), 1}, reverse=True):
             self.vectors.lanes = lanes
             self.fix_given()
-            rest = write.new(f"srem i64 {write.new(f'sub i64 {stop}, {start}')}, {lanes}")
-            end = write.new(f"sub i64 {stop}, {rest}")
+            rest = write.new(f"srem i64 {write.sub(stop, start)}, {lanes}")
+            end = write.sub(stop, rest)
             with write.loop(start, end, str(lanes)) as column:
                 self.reduce_down(self.moved(places, column))
             start = end
@@ -186,25 +163,36 @@ class LLVMRenderer:
         for position, source in self.kernel.sources.items():
             if source.op == "row":
                 self.fixed[source] = self.load(self.inputs[position], places)
-        for depth in self.depths:
-            slots = self.started(depth)
-            with self.each_inner(places) as inside:
-                self.take_in(slots, inside, "")
-            for reduction, held in slots.items():
-                parts = accumulator(reduction)
-                self.fixed[reduction] = self.computed(
-                    parts.result(holders(parts)), self.read(parts, held)
-                )
-        self.fix(max(self.depths))
-        if self.elements:
-            with self.each_inner(places) as inside:
-                self.finish(inside)
+        self.reduce(places, lambda at, body: body(at, ""), self.of_each_lane)
         for out, array in zip(self.kernel.outputs, self.outputs, strict=True):
             if not out.varies:
                 self.vectors.store(self.fixed[out], *places[array], array.access, array.type)
         self.fixed = given
 
-    def write_strips(self, places: Places, count: str, body: Callable[[Places, str], None]) -> None:
+    def reduce(
+        self,
+        places: Places,
+        write: Callable[[Places, Body], None],
+        result: Callable[[Value, list[str]], str],
+    ) -> None:
+        """Reduce in as many passes as there are reductions of reductions; then one for outputs.
+
+        `write` writes a body for elements, `result` makes a reduction of what accumulators hold.
+        """
+        for depth in self.depths:
+            slots = self.started(depth)
+            self.vectors.ahead = AHEAD if self.loops.along and depth == self.depths[0] else 0
+            with self.each_inner(places) as inside:
+                write(inside, lambda at, mask, s=slots: self.take_in(s, at, mask))
+            for reduction, held in slots.items():
+                self.fixed[reduction] = result(reduction, held)
+        self.vectors.ahead = 0
+        self.fix(max(self.depths))
+        if self.elements:
+            with self.each_inner(places) as inside:
+                write(inside, lambda at, _: self.finish(at))
+
+    def write_strips(self, places: Places, count: str, body: Body) -> None:
         """Write a body for each vector along the columns, and for what is left after the last.
 
         That is copied to memory of a vector's size and goes through the same lines once more, so
@@ -227,12 +215,12 @@ class LLVMRenderer:
             body(dict(places) | self.moved(now, write.product(number, lanes)), mask)
         write.branch(last, rest_out, whole)
         write.start(whole)
-        write.branch(write.new(f"icmp eq i64 {rest}, 0"), end, rest_in)
+        write.branch(write.compare("eq", rest, 0), end, rest_in)
         write.start(rest_in)
         for array, memory in spare.items():
             if array not in self.outputs or self.stash is not None:
                 self.copy(array, Place(memory, str(array.size)), beyond[array], rest)
-        some = self.first_lanes(rest)
+        some = write.places("slt", rest, lanes)
         write.jump(again)
         phi = f"[{{}}, %{before}], [{{}}, %{rest_in}]"
         lines = [
@@ -253,18 +241,12 @@ class LLVMRenderer:
         write.jump(end)
         write.start(end)
 
-    def first_lanes(self, count: str) -> str:
-        """A mask of the first lanes."""
-        lanes = self.loops.lanes
-        numbers = ", ".join(f"i64 {k}" for k in range(lanes))
-        limit = Vectors(self.write, lanes).splat(count, I64)
-        return self.write.new(f"icmp slt <{lanes} x i64> <{numbers}>, {limit}")
-
     def copy(self, array: ArrayWords, target: Place, source: Place, count: str) -> None:
         """Copy a few elements."""
-        type = f"i{8 * array.size}"
-        name = f"copy_{type}"
-        self.helpers[name] = COPY.format(name=name, type=type)
+        name = f"copy{8 * array.size}"
+        if name not in self.helpers:
+            self.helpers[name] = copy_function(name, f"i{8 * array.size}")
+            self.write.others.append(self.helpers[name])
         self.write.line(
             f"call void @{name}(ptr {target.pointer}, i64 {target.step}, ptr {source.pointer}, "
             f"i64 {source.step}, i64 {count})"
@@ -282,7 +264,7 @@ class LLVMRenderer:
         if array.inner and self.vectors.lanes > 1:
             below = self.write.offset(pointer, self.write.product(array.inner[-1], ROWS_AHEAD))
             for line in range(0, self.vectors.lanes * array.size, 64):
-                self.vectors.fetch(self.write.offset(below, str(line)))
+                self.write.fetch(self.write.offset(below, line))
 
     def fix_given(self) -> None:
         self.fixed = {v: self.given(v) for v in self.kernel.values if v.op in GIVEN}
@@ -399,6 +381,11 @@ class LLVMRenderer:
             for part, slot in zip(holders(made), held, strict=True)
         }
 
+    def of_each_lane(self, reduction: Value, held: list[str]) -> str:
+        """The results of lanes, each by itself."""
+        made = accumulator(reduction)
+        return self.computed(made.result(holders(made)), self.read(made, held))
+
     def joined(self, reduction: Value, held: list[str]) -> str:
         """The result of all lanes, in every lane: halves are joined until one is left."""
         made, lanes = accumulator(reduction), self.vectors.lanes
@@ -434,24 +421,9 @@ def stashed(kernel: Kernel) -> Value | None:
     return max(worth, key=lambda v: len(walk([v])), default=None)
 
 
-COPY = """
-define internal void @{name}(ptr %to, i64 %to_step, ptr %from, i64 %from_step, i64 %count) {{
-entry:
-  br label %head
-head:
-  %k = phi i64 [0, %entry], [%next, %body]
-  %inside = icmp slt i64 %k, %count
-  br i1 %inside, label %body, label %end
-body:
-  %a = mul i64 %k, %from_step
-  %b = mul i64 %k, %to_step
-  %p = getelementptr i8, ptr %from, i64 %a
-  %q = getelementptr i8, ptr %to, i64 %b
-  %x = load {type}, ptr %p
-  store {type} %x, ptr %q
-  %next = add i64 %k, 1
-  br label %head
-end:
-  ret void
-}}
-"""
+def copy_function(name: str, kind: str) -> Function:
+    copy = Function(f"{name}(ptr %to, i64 %to_step, ptr %from, i64 %from_step, i64 %count)")
+    with copy.loop("0", "%count") as k:
+        x = copy.load(copy.offset("%from", copy.product(k, "%from_step")), kind)
+        copy.store(x, copy.offset("%to", copy.product(k, "%to_step")), kind)
+    return copy

@@ -6,8 +6,11 @@ factor, as wide as a tile, so that it stays in the nearest cache, and then does 
 result after another. Each element is summed in the same order, however the work is cut.
 """
 
+from collections.abc import Sequence
+
 from .template import Template
-from .tiles import ProductTile, at, edge_function, pack_columns, pack_rows, pack_tile, tile_function
+from .text import Function
+from .tiles import ProductTile, edge_function, pack_columns, pack_rows, pack_tile, tile_function
 
 # The words of a launch, in their order. Steps are in elements. `x_step`: between rows of x if their
 # elements are neighbours, else between its columns; `y_step` likewise. `y_direct`: whether panels
@@ -35,37 +38,33 @@ def module(tile: ProductTile) -> str:
         pack_columns(tile),
         pack_tile(tile),
         edge_function(tile),
-        Chunk(tile).write,
     ]
-    declarations = {line for function in functions for line in function.declarations}
-    for function in functions:
-        function.declarations = set()
-    return "\n".join([*(str(function) for function in functions), *sorted(declarations)])
+    return str(Chunk(tile, functions).write)
 
 
 class Chunk:
     """Loops over matrices, blocks along the inner axis, panels, tiles."""
 
-    def __init__(self, tile: ProductTile) -> None:
+    def __init__(self, tile: ProductTile, functions: Sequence[Function]) -> None:
         self.tile = tile
-        self.write = write = Template("matmul")
+        self.write = write = Template("matmul", *functions)
         self.panel = write.alloca(f"[{tile.depth * tile.width} x {tile.scalar}]")
         self.corner = write.alloca(f"[{tile.rows * tile.width} x {tile.scalar}]")
         self.packed = "" if tile.by_rows else self.place_for_columns()
-        words = write.words("ptr", " ".join(WORDS[:4])) + write.words("i64", " ".join(WORDS[4:]))
-        self.given = dict(zip(WORDS, words, strict=True))
-        self.packs = write.compare("ne", self["packs"], 0)
-        self.y_by_rows = write.compare("ne", self["y_by_rows"], 0)
-        self.y_direct = write.compare("ne", self["y_direct"], 0)
-        self.starts = write.compare("ne", self["starts"], 0)
+        write.words("ptr", " ".join(WORDS[:4]))
+        write.words("i64", " ".join(WORDS[4:]))
+        flags = "packs", "y_by_rows", "y_direct", "starts"
+        self.packs, self.y_by_rows, self.y_direct, self.starts = (
+            write.compare("ne", self[flag], 0) for flag in flags
+        )
         self.highest = write.sub(self["rows"], tile.rows)  # where a whole tile can begin
         self.write_body()
 
     def __getitem__(self, name: str) -> str:
-        return self.given[name]
+        return self.write[name]
 
     def at(self, pointer: str, *places: str | int) -> str:
-        return at(self.write, self.tile, pointer, *places)
+        return self.write.at(pointer, self.tile.scalar, *places)
 
     def write_body(self) -> None:
         write = self.write

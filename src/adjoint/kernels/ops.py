@@ -45,23 +45,30 @@ class Unsupported(TypeError):
     """An op that isn't described for a type."""
 
 
-OPS: dict[str, Callable[..., Value]] = {}
+Ops = dict[str, Callable[..., Value]]
+OPS: Ops = {}
 
 
-def describe(name: str, inputs: Sequence[Value | None], **attrs: object) -> Value:
+def describe(
+    name: str, inputs: Sequence[Value | None], ops: Ops = OPS, /, **attrs: object
+) -> Value:
     """The value of an op on values of any type; None where an optional input is left out."""
-    if name not in OPS:
+    if name not in ops:
         raise Unsupported(f"{name} isn't described as a kernel")
     if not any(is_half(x) for x in inputs):
-        return OPS[name](*inputs, **attrs)
+        return ops[name](*inputs, **attrs)
     if name == "nextafter":
         raise Unsupported("nextafter isn't described for f16, which is computed in f32")
-    out = OPS[name](*(convert(x, F32) if is_half(x) else x for x in inputs), **attrs)
+    out = ops[name](*(convert(x, F32) if is_half(x) else x for x in inputs), **attrs)
     return convert(out, F16) if out.type == F32 and name != "cast" else out
 
 
 def kernel_of(
-    name: str, dtypes: Sequence[object], attributes: Sequence[str], dtype: object = None
+    name: str,
+    dtypes: Sequence[object],
+    attributes: Sequence[str],
+    dtype: object = None,
+    ops: Ops = OPS,
 ) -> Kernel:
     """The kernel of an op on arrays of these dtypes, None where an optional one is left out.
     Attributes are its numbers, in their order; `dtype` isn't one."""
@@ -77,7 +84,7 @@ def kernel_of(
     attrs: dict[str, object] = {name: scalar(k, number) for k, name in enumerate(names)}
     if dtype is not None:
         attrs["dtype"] = dtype
-    return Kernel((describe(name, inputs, **attrs),))
+    return Kernel((describe(name, inputs, ops, **attrs),))
 
 
 def is_half(x: Value | None) -> TypeGuard[Value]:

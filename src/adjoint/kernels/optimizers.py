@@ -57,9 +57,7 @@ def sgd(
     """
     p, g, *velocities = arrays
     lr, weight_decay, momentum, fresh = numbers
-    g = -g if maximize else g
-    if decays:
-        g = g + weight_decay * p
+    g = downhill(p, g, weight_decay, maximize, decays)
     if not velocities:
         return (p - lr * g,)
     velocity = velocities[0] * momentum + (fresh * g if dampens else g)
@@ -84,11 +82,9 @@ def adam(
     """
     p, g, first, second, *largest = arrays
     step, root, part, beta2, rest2, eps, decay = numbers
-    g = -g if maximize else g
+    g = downhill(p, g, decay, maximize, decays and not decoupled)
     if decays and decoupled:
         p = p * decay
-    elif decays:
-        g = g + decay * p
     first = moved(first, g, part, mostly_new)
     second = second * beta2 + rest2 * g * g
     largest = [functions.maximum(largest[0], second)] if largest else []
@@ -109,9 +105,7 @@ def rmsprop(
     """RMSprop: with momentum if there is a velocity among the arrays, before the mean gradient."""
     p, g, squares, *others = arrays
     lr, alpha, rest, part, eps, weight_decay, momentum = numbers
-    g = -g if maximize else g
-    if decays:
-        g = g + weight_decay * p
+    g = downhill(p, g, weight_decay, maximize, decays)
     variance = squares = squares * alpha + rest * g * g
     means = [moved(others.pop(), g, part, mostly_new)] if centered else []
     if centered:
@@ -135,9 +129,7 @@ def adagrad(
     """Adagrad: `lr` has decayed already."""
     p, g, total = arrays
     lr, eps, weight_decay = numbers
-    g = -g if maximize else g
-    if decays:
-        g = g + weight_decay * p
+    g = downhill(p, g, weight_decay, maximize, decays)
     total = total + g * g
     return p - lr * g / (functions.sqrt(total) + eps), total
 
@@ -146,6 +138,12 @@ def average(arrays: Sequence[Any], numbers: Sequence[Any], functions: Functions)
     """A running average, moved to a new value."""
     mean, value = arrays
     return (moved(mean, value, numbers[0], False),)
+
+
+def downhill(p: Any, g: Any, weight_decay: Any, maximize: bool, decays: bool) -> Any:
+    """The gradient, turned round to `maximize`, with that of the weight decay if p `decays`."""
+    g = -g if maximize else g
+    return g + weight_decay * p if decays else g
 
 
 def moved(mean: Any, value: Any, part: Any, mostly_new: bool) -> Any:

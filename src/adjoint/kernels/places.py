@@ -7,7 +7,8 @@ occur: what a chunk writes to, no other chunk touches.
 
 from collections.abc import Callable, Sequence
 
-from .template import SIZES, Template, lanes, vector_of
+from .template import Template
+from .text import SIZES, lanes, vector_of
 
 SCANNED = 8  # indices that are looked at together
 AHEAD = 6  # rows that are fetched before they are copied
@@ -16,9 +17,9 @@ LINE = 64
 TOGETHER = 4  # elements that one turn of a loop moves
 
 
-def added(t: Template, kind: str, x: str, y: str, count: int = 1) -> str:
+def added(t: Template, kind: str, x: str, y: str, count: int = 0) -> str:
     operation = "fadd" if kind in ("float", "double") else "add"
-    return t.new(f"{operation} {kind if count == 1 else vector_of(kind, count)} {x}, {y}")
+    return t.new(f"{operation} {vector_of(kind, count) if count else kind} {x}, {y}")
 
 
 def found(t: Template, index: str, length: str) -> tuple[str, str]:
@@ -38,19 +39,13 @@ def either(t: Template, conditions: Sequence[str]) -> str:
 
 def each(t: Template, start: str, stop: str, body: Callable[[str], str]) -> None:
     """The body for each i, a few at a time. It says what is wrong, which is told at the end."""
-    count = t.sub(stop, start)
-    whole = t.sub(stop, t.new(f"and i64 {count}, {TOGETHER - 1}"))
-    with t.carrying(start, whole, str(TOGETHER), ("i1", "false")) as several:
-        wrong = [body(t.add(several.index, k)) for k in range(TOGETHER)]
-        several.following = [either(t, [*several.values, *wrong])]
-    with t.carrying(whole, stop, "1", ("i1", several.values[0])) as single:
-        single.following = [either(t, [*single.values, body(single.index)])]
-    t.tell(single.values[0])
-
-
-def whole_vectors(t: Template, kind: str, count: str) -> str:
-    """How many of the elements are in whole vectors."""
-    return t.new(f"and i64 {count}, {-lanes(kind)}")
+    wrong = "false"
+    for first, last, count in t.spans(start, stop, TOGETHER):
+        with t.carrying(first, last, count, ("i1", wrong)) as turn:
+            found = [body(t.add(turn.index, k)) for k in range(count)]
+            turn.following = [either(t, [*turn.values, *found])]
+        wrong = turn.values[0]
+    t.tell(wrong)
 
 
 def copy(t: Template, kind: str, source: str, target: str, count: str) -> None:
@@ -72,30 +67,21 @@ def copy(t: Template, kind: str, source: str, target: str, count: str) -> None:
 
 def fetch(t: Template, source: str, count: str) -> None:
     """Bring bytes into the cache: rows that lie anywhere are out of a processor's own guesses."""
-    t.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    with t.loop("0", count, str(LINE)) as i:
-        place = t.at(source, "i8", i)
-        t.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+    with t.loop("0", count, LINE) as i:
+        t.fetch(t.offset(source, i))
 
 
 def clear(t: Template, kind: str, target: str, count: str) -> None:
-    whole = whole_vectors(t, kind, count)
-    with t.loop("0", whole, str(lanes(kind))) as i:
-        t.store("zeroinitializer", target, kind, i, lanes(kind))
-    with t.loop(whole, count) as i:
-        t.store("zeroinitializer", target, kind, i)
+    for first, last, size in t.spans("0", count, lanes(kind)):
+        with t.loop(first, last, size) as i:
+            t.store("zeroinitializer", target, kind, i, size)
 
 
 def add_row(t: Template, kind: str, source: str, target: str, count: str) -> None:
-    def elements(at: str, several: int) -> None:
-        x, y = (t.load(base, kind, at, count=several) for base in (target, source))
-        t.store(added(t, kind, x, y, several), target, kind, at, several)
-
-    whole = whole_vectors(t, kind, count)
-    with t.loop("0", whole, str(lanes(kind))) as i:
-        elements(i, lanes(kind))
-    with t.loop(whole, count) as i:
-        elements(i, 1)
+    for first, last, size in t.spans("0", count, lanes(kind)):
+        with t.loop(first, last, size) as i:
+            x, y = (t.load(base, kind, i, count=size) for base in (target, source))
+            t.store(added(t, kind, x, y, size), target, kind, i, size)
 
 
 def combine(count: int) -> Template:

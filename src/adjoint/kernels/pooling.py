@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from .template import Template, constants, vector_of
+from .template import Template
+from .text import constants, vector_of
 
 STRIDE = 4  # vectors are taken apart by shuffles up to this stride
 
@@ -130,8 +131,10 @@ def window_sum(kind: str, wide: Wide) -> Template:
     x, sums = t.words("ptr", "x out")
 
     def write(base: str, out: str, window: Window, lanes: int) -> None:
-        total = summed_vectors if lanes > 1 else summed
-        t.store(total(t, kind, wide, base, window), sums, kind, out, lanes)
+        if lanes > 1:
+            t.store(summed_vectors(t, kind, wide, base, window), sums, kind, out, lanes)
+        else:  # from a zero that changes nothing that is added to it
+            t.store(summed(t, kind, base, window, t.add, "-0.0"), sums, kind, out)
 
     each_window(t, kind, wide, x, geometry(t), write)
     return t
@@ -216,20 +219,14 @@ def largest(
             so_far = (type, best.value), (numbers, best.place)
             with t.carrying("0", window.columns, "1", *so_far) as j:
                 at = t.add(offset, t.product(j.index, wide.dilation))
-                value = t.splat(kind, t.load(base, kind, at), 1)
+                value = t.load(base, kind, at, count=1)
                 j.following = improved(t, kind, 1, Best(*j.values), value, everywhere(at))
             best = Best(*j.values)
         row.following = [*best, t.add(offset, window.step)]
     ramp = constants("i32", [lane * wide.stride for lane in range(lanes)])
     place = t.new(f"add {numbers} {row.values[1]}, {ramp}")
     places = t.new(f"sext {numbers} {place} to {vector_of('i64', lanes)}")
-    if lanes > 1:
-        return row.values[0], places
-    return lane_of(t, type, row.values[0]), lane_of(t, "<1 x i64>", places)
-
-
-def lane_of(t: Template, vector: str, value: str) -> str:
-    return t.new(f"extractelement {vector} {value}, i64 0")
+    return row.values[0], places
 
 
 def summed_vectors(t: Template, kind: str, wide: Wide, base: str, window: Window) -> str:
@@ -249,13 +246,17 @@ def summed_vectors(t: Template, kind: str, wide: Wide, base: str, window: Window
     return total
 
 
-def summed(t: Template, kind: str, wide: Wide, base: str, window: Window) -> str:
-    with t.carrying("0", window.columns, "1", (kind, "-0.0")) as j:
-        first = t.add(window.first, j.index)
-        with t.carrying("0", window.rows, "1", (kind, "-0.0"), ("i64", first)) as i:
+def summed(
+    t: Template, kind: str, base: str, window: Window, move: Callable[[str, str], str], zero: str
+) -> str:
+    """The sum of a window's elements, along H first. `move` goes from one to the next: t.add, or
+    t.sub if they are counted backwards."""
+    with t.carrying("0", window.columns, "1", (kind, zero)) as j:
+        first = move(window.first, j.index)
+        with t.carrying("0", window.rows, "1", (kind, zero), ("i64", first)) as i:
             total, at = i.values
             term = t.load(base, kind, at)
-            i.following = [t.new(f"fadd {kind} {total}, {term}"), t.add(at, window.step)]
+            i.following = [t.new(f"fadd {kind} {total}, {term}"), move(at, window.step)]
         j.following = [t.new(f"fadd {kind} {j.values[0]}, {i.values[0]}")]
     return j.values[0]
 
@@ -282,10 +283,12 @@ def window_spread(kind: str, wide: Wide) -> Template:
             t.store(whole, target, kind, place, wide.lanes * wide.stride)
 
         def single(column: str) -> None:
-            across = covering(
+            left, count = covering(
                 t, t.add(column, g.left), str(wide.kernel), str(wide.stride), g.columns
             )
-            t.store(spread(t, kind, base, down, across, g.columns), target, kind, column)
+            start = t.add(t.product(down[0], g.columns), left)
+            window = Window(start, down[1], g.columns, count)
+            t.store(summed(t, kind, base, window, t.sub, "0.0"), target, kind, column)
 
         first, last = g.first, g.last
         if wide.lanes:
@@ -337,20 +340,3 @@ def interleaved(t: Template, kind: str, lanes: int, parts: list[str]) -> str:
     half = lanes * len(parts) // 2
     order = [lane for k in range(half) for lane in (k, k + half)]
     return t.shuffle(vector_of(kind, half), even, odd, order)
-
-
-def spread(
-    t: Template, kind: str, base: str, down: tuple[str, str], across: tuple[str, str], columns: str
-) -> str:
-    """The sum of the elements of x that an element of out gets, along H first."""
-    row, rows = down
-    column, count = across
-    start = t.add(t.product(row, columns), column)
-    with t.carrying("0", count, "1", (kind, "0.0")) as j:
-        first = t.sub(start, j.index)
-        with t.carrying("0", rows, "1", (kind, "0.0"), ("i64", first)) as i:
-            total, at = i.values
-            term = t.load(base, kind, at)
-            i.following = [t.new(f"fadd {kind} {total}, {term}"), t.sub(at, columns)]
-        j.following = [t.new(f"fadd {kind} {j.values[0]}, {i.values[0]}")]
-    return j.values[0]

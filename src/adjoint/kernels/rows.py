@@ -199,23 +199,14 @@ def is_inside(place: Value) -> Value:
     return (place >= 0) & (place < count(I32))
 
 
+NAMED = (
+    *(softmax, masked_softmax, log_softmax, log_total, logsumexp),
+    *(moments, deviation, scaled_deviation, norm, dot, scaled_norm),
+    *(standardize, scaled_standardize, standardize_gradient),
+    *(cross_entropy, cross_entropy_gradient),
+)
 ROWS: dict[str, Callable[..., Outputs]] = {
-    "softmax": softmax,
-    "masked_softmax": masked_softmax,
-    "log_softmax": log_softmax,
-    "log_total": log_total,
-    "logsumexp": logsumexp,
-    "moments": moments,
-    "deviation": deviation,
-    "scaled_deviation": scaled_deviation,
-    "norm": norm,
-    "dot": dot,
-    "scaled_norm": scaled_norm,
-    "standardize": standardize,
-    "scaled_standardize": scaled_standardize,
-    "standardize_gradient": standardize_gradient,
-    "cross_entropy": cross_entropy,
-    "cross_entropy_gradient": cross_entropy_gradient,
+    **{function.__name__: function for function in NAMED},
     "argmax": lambda type: argument("max", type),
     "argmin": lambda type: argument("min", type),
 }

@@ -11,14 +11,15 @@ element that comes `first` along the axis, and how far the next ones `move`: 1 o
 
 from collections.abc import Callable
 
-from .template import Template, lanes, vector_of
+from .template import Template
+from .text import lanes, vector_of
 
 LANES = 512  # lanes of a row that a chunk takes, at most
 SIDE_BY_SIDE = 8  # lines along a last axis
 # What a line holds beside what the arrays hold.
 HELD = {"float": "double", "double": "double", "i32": "i32", "i64": "i64"}
 
-# What follows the value so far, of vectors or numbers of a type: (template, type, last, *terms).
+# What follows the value so far, of vectors of a type: (template, type, last, *terms).
 Step = Callable[..., str]
 
 
@@ -61,7 +62,7 @@ class Lines:
     def converted(self, value: str, how: str, count: int) -> str:
         if self.kind == self.held:
             return value
-        here, there = (typed(kind, count) for kind in (self.kind, self.held))
+        here, there = (vector_of(kind, count) for kind in (self.kind, self.held))
         if how == "fptrunc":
             here, there = there, here
         return self.t.new(f"{how} {here} {value} to {there}")
@@ -70,22 +71,17 @@ class Lines:
         """The value at a place, which is written; `last` is the one before it, if there is one."""
         *factors, term = self.terms(place, count)
         if last is not None:
-            term = self.step(self.t, typed(self.held, count), last, *factors, term)
+            term = self.step(self.t, vector_of(self.held, count), last, *factors, term)
         value = self.converted(term, "fptrunc", count)
         self.t.store(value, self.out, self.kind, place, count)
         return term
 
 
-def typed(kind: str, count: int) -> str:
-    return kind if count == 1 else vector_of(kind, count)
-
-
 def run_along_last(lines: Lines) -> None:
     t, length = lines.t, lines.length
     start, stop = t.part(lines.group, lines.outer)
-    whole = t.sub(stop, t.new(f"and i64 {t.sub(stop, start)}, {SIDE_BY_SIDE - 1}"))
-    for first, last, count in ((start, whole, SIDE_BY_SIDE), (whole, stop, 1)):
-        with t.loop(first, last, str(count)) as row:
+    for first, last, count in t.spans(start, stop, SIDE_BY_SIDE):
+        with t.loop(first, last, count) as row:
             rows = [t.product(t.add(row, k), length) for k in range(count)]
             run(lines, rows)
 
@@ -95,7 +91,7 @@ def run(lines: Lines, rows: list[str]) -> None:
     t = lines.t
     values = [lines.next(None, t.add(row, lines.first), 1) for row in rows]
     second = t.add(lines.first, lines.move)
-    carried = [(lines.held, value) for value in values]
+    carried = [(vector_of(lines.held, 1), value) for value in values]
     with t.carrying("1", lines.length, "1", *carried, ("i64", second)) as turn:
         *values, place = turn.values
         pairs = zip(values, rows, strict=True)
@@ -121,10 +117,9 @@ def run_along_rows(lines: Lines) -> None:
 
 def advance(lines: Lines, held: str, row: str, count: str, anew: bool) -> None:
     """One row: as vectors, then what is left of it."""
-    t, several = lines.t, lanes(lines.kind)
-    whole = t.new(f"and i64 {count}, {-several}")
-    for first, last, size in (("0", whole, several), (whole, count, 1)):
-        with t.loop(first, last, str(size)) as lane:
+    t = lines.t
+    for first, last, size in t.spans("0", count, lanes(lines.kind)):
+        with t.loop(first, last, size) as lane:
             before = None if anew else t.load(held, lines.held, lane, count=size)
             value = lines.next(before, t.add(row, lane), size)
             t.store(value, held, lines.held, lane, size)

@@ -3,7 +3,8 @@
 A counter gives two 32-bit words, which lie side by side.
 """
 
-from .template import Template, constants, vector_of
+from .template import Template
+from .text import constants, vector_of
 
 LANES = 16
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

@@ -6,7 +6,7 @@ of the first factor, its elements one by one in all lanes, times a row of a pack
 
 from typing import NamedTuple
 
-from .text import Function
+from .text import SIZES, Function, lanes, vector_of
 
 
 class ProductTile(NamedTuple):
@@ -26,15 +26,15 @@ class ProductTile(NamedTuple):
 
     @property
     def size(self) -> int:
-        return 4 if self.scalar == "float" else 8
+        return SIZES[self.scalar]
 
     @property
     def lanes(self) -> int:
-        return 64 // self.size
+        return lanes(self.scalar)
 
     @property
     def vector(self) -> str:
-        return f"<{self.lanes} x {self.scalar}>"
+        return vector_of(self.scalar, self.lanes)
 
     @property
     def width(self) -> int:
@@ -46,33 +46,8 @@ class ProductTile(NamedTuple):
         return -(-self.rows // self.lanes) * self.lanes
 
 
-def at(write: Function, tile: ProductTile, pointer: str, *terms: str | int) -> str:
-    """A pointer moved by elements."""
-    for term in terms:
-        pointer = write.new(f"getelementptr {tile.scalar}, ptr {pointer}, i64 {term}")
-    return pointer
-
-
-def load(write: Function, tile: ProductTile, pointer: str) -> str:
-    return write.new(f"load {tile.vector}, ptr {pointer}, align {tile.size}")
-
-
-def store(write: Function, tile: ProductTile, vector: str, pointer: str) -> None:
-    write.line(f"store {tile.vector} {vector}, ptr {pointer}, align {tile.size}")
-
-
 def suffix(tile: ProductTile) -> str:
     return f"v{tile.lanes}f{8 * tile.size}"
-
-
-def mask(write: Function, tile: ProductTile, count: str) -> str:
-    """The first `count` lanes, which may be none or more than there are."""
-    lanes = ", ".join(f"i64 {lane}" for lane in range(tile.lanes))
-    counts = f"<{tile.lanes} x i64>"
-    one = write.new(f"insertelement {counts} poison, i64 {count}, i32 0")
-    zeros = f"<{tile.lanes} x i32> zeroinitializer"
-    every = write.new(f"shufflevector {counts} {one}, {counts} poison, {zeros}")
-    return write.new(f"icmp slt {counts} <{lanes}>, {every}")
 
 
 def masked_load(write: Function, tile: ProductTile, pointer: str, lanes: str) -> str:
@@ -102,69 +77,48 @@ def tile_function(tile: ProductTile, vectors: int) -> Function:
         f"tile{vectors}(ptr %x, i64 %x_step, ptr %panel, i64 %panel_step, ptr %out, "
         "i64 %out_step, i64 %depth, i1 %adds, ptr %other, i64 %other_step)"
     )
-    places = [(row, v) for row in range(tile.rows) for v in range(vectors)]
-    rows = row_pointers(write, tile)
-    sums = summed(write, tile, rows, places, vectors)
+    scalar, lanes = tile.scalar, tile.lanes
+    sums = summed(write, tile, vectors)
     adding, setting, end = write.label("adding"), write.label("setting"), write.label("end")
     write.branch("%adds", adding, setting)
     for label in (adding, setting):
         write.start(label)
         for row in range(tile.rows):
-            pointer = at(write, tile, "%out", write.product("%out_step", row))
-            other = at(write, tile, "%other", write.product("%other_step", row))
+            pointer = write.at("%out", scalar, write.product("%out_step", row))
+            other = write.at("%other", scalar, write.product("%other_step", row))
             for v in range(vectors):
-                here, total = at(write, tile, pointer, v * tile.lanes), sums[row, v]
+                total = sums[row * vectors + v]
                 if label == adding:
-                    before = load(write, tile, at(write, tile, other, v * tile.lanes))
+                    before = write.load(other, scalar, v * lanes, count=lanes)
                     total = write.new(f"fadd {tile.vector} {before}, {total}")
-                store(write, tile, total, here)
+                write.store(total, pointer, scalar, v * lanes, lanes)
         write.jump(end)
     write.start(end)
     return write
 
 
-def row_pointers(write: Function, tile: ProductTile) -> list[str]:
-    """Where the rows of x begin; where columns are in one piece, they are found from the first."""
-    if not tile.by_rows:
-        return ["%x"]
-    return [at(write, tile, "%x", write.product("%x_step", row)) for row in range(tile.rows)]
-
-
-def summed(write: Function, tile: ProductTile, rows: list[str], places: list, vectors: int) -> dict:
+def summed(write: Function, tile: ProductTile, vectors: int) -> list[str]:
     """The loop along the inner axis; its sums are kept in registers."""
-    before, loop, done = write.block, write.label("loop"), write.label("done")
-    write.jump(loop)
-    write.start(loop)
-    start = len(write.lines)
-    k, sums = write.name(), {place: write.name() for place in places}
-    panel = at(write, tile, "%panel", write.product(k, "%panel_step"))
-    ys = [load(write, tile, at(write, tile, panel, v * tile.lanes)) for v in range(vectors)]
-    column = None if tile.by_rows else at(write, tile, "%x", write.product(k, "%x_step"))
-    totals = {}
-    for row in range(tile.rows):
-        here = at(write, tile, rows[row], k) if column is None else at(write, tile, column, row)
-        x = splat(write, tile, write.new(f"load {tile.scalar}, ptr {here}, align {tile.size}"))
-        for v in range(vectors):
-            factors = f"{tile.vector} {x}", f"{tile.vector} {ys[v]}"
-            total = f"{tile.vector} {sums[row, v]}"
-            totals[row, v] = write.call(tile.vector, f"llvm.fma.{suffix(tile)}", *factors, total)
-    following = write.new(f"add i64 {k}, 1")
-    more = write.new(f"icmp slt i64 {following}, %depth")
-    write.branch(more, loop, done)
-    write.start(done)
-    phis = [f"{k} = phi i64 [0, %{before}], [{following}, %{loop}]"]
-    phis += [
-        f"{name} = phi {tile.vector} [zeroinitializer, %{before}], [{totals[place]}, %{loop}]"
-        for place, name in sums.items()
-    ]
-    write.lines[start:start] = phis
-    return totals
+    scalar, rows = tile.scalar, range(tile.rows)
+    # Where columns of x are in one piece, rows are found from the first.
+    starts = [write.at("%x", scalar, write.product("%x_step", r)) for r in rows if tile.by_rows]
 
+    def step(k: str, sums: list[str]) -> list[str]:
+        panel = write.at("%panel", scalar, write.product(k, "%panel_step"))
+        ys = [write.load(panel, scalar, v * tile.lanes, count=tile.lanes) for v in range(vectors)]
+        column = "" if tile.by_rows else write.at("%x", scalar, write.product(k, "%x_step"))
+        totals = []
+        for row in rows:
+            x = write.load(column, scalar, row) if column else write.load(starts[row], scalar, k)
+            x, own = write.splat(scalar, x, tile.lanes), sums[row * vectors :]
+            totals += [
+                write.fma(scalar, tile.lanes, x, y, total)
+                for y, total in zip(ys, own, strict=False)
+            ]
+        return totals
 
-def splat(write: Function, tile: ProductTile, number: str) -> str:
-    one = write.new(f"insertelement {tile.vector} poison, {tile.scalar} {number}, i32 0")
-    zeros = f"<{tile.lanes} x i32> zeroinitializer"
-    return write.new(f"shufflevector {tile.vector} {one}, {tile.vector} poison, {zeros}")
+    zeros = ["zeroinitializer"] * (tile.rows * vectors)
+    return write.repeated("%depth", tile.vector, zeros, step)
 
 
 def edge_function(tile: ProductTile) -> Function:
@@ -173,12 +127,13 @@ def edge_function(tile: ProductTile) -> Function:
         "edge(ptr %tile, i64 %width, ptr %out, i64 %out_step, i64 %skip, i64 %columns, i1 %adds, "
         "ptr %other, i64 %other_step)"
     )
-    with write.loop("0", "%columns", str(tile.lanes)) as column:
-        lanes = mask(write, tile, write.new(f"sub i64 %columns, {column}"))
-        with write.loop("%skip", str(tile.rows)) as row:
-            part = load(write, tile, at(write, tile, "%tile", write.product(row, "%width"), column))
-            here = at(write, tile, "%out", write.product(row, "%out_step"), column)
-            other = at(write, tile, "%other", write.product(row, "%other_step"), column)
+    with write.loop("0", "%columns", tile.lanes) as column:
+        lanes = write.places("slt", write.sub("%columns", column), tile.lanes)
+        with write.loop("%skip", tile.rows) as row:
+            source = write.at("%tile", tile.scalar, write.product(row, "%width"))
+            part = write.load(source, tile.scalar, column, count=tile.lanes)
+            here = write.at("%out", tile.scalar, write.product(row, "%out_step"), column)
+            other = write.at("%other", tile.scalar, write.product(row, "%other_step"), column)
             before = masked_load(write, tile, other, lanes)
             total = write.new(f"fadd {tile.vector} {before}, {part}")
             total = write.new(f"select i1 %adds, {tile.vector} {total}, {tile.vector} {part}")
@@ -191,15 +146,12 @@ def pack_rows(tile: ProductTile, vectors: int) -> Function:
     write = Function(
         f"pack_rows{vectors}(ptr %panel, ptr %y, i64 %y_step, i64 %depth, i64 %columns)"
     )
-    lanes = [
-        mask(write, tile, write.new(f"sub i64 %columns, {v * tile.lanes}")) for v in range(vectors)
-    ]
+    starts = range(0, vectors * tile.lanes, tile.lanes)
+    lanes = {v: write.places("slt", write.sub("%columns", v), tile.lanes) for v in starts}
     with write.loop("0", "%depth") as k:
-        source = at(write, tile, "%y", write.product(k, "%y_step"))
-        target = at(write, tile, "%panel", write.product(k, vectors * tile.lanes))
-        for v in range(vectors):
-            vector = masked_load(write, tile, at(write, tile, source, v * tile.lanes), lanes[v])
-            store(write, tile, vector, at(write, tile, target, v * tile.lanes))
+        source = write.at("%y", tile.scalar, write.product(k, "%y_step"))
+        target = write.at("%panel", tile.scalar, write.product(k, vectors * tile.lanes))
+        copy_lanes(write, tile, source, target, lanes)
     return write
 
 
@@ -212,36 +164,32 @@ def pack_columns(tile: ProductTile) -> Function:
     write = Function(
         "pack_columns(ptr %panel, i64 %width, ptr %y, i64 %y_step, i64 %depth, i64 %columns)"
     )
-    last = write.new("sub i64 %columns, 1")
-    with write.loop("0", "%width", str(tile.lanes)) as column:
+    scalar, last = tile.scalar, write.sub("%columns", 1)
+    with write.loop("0", "%width", tile.lanes) as column:
         sources = []
         for lane in range(tile.lanes):
-            there = write.minimum(write.new(f"add i64 {column}, {lane}"), last)
-            sources.append(at(write, tile, "%y", write.product(there, "%y_step")))
-        with write.loop("0", "%depth", str(tile.lanes)) as k:
-            some = mask(write, tile, write.new(f"sub i64 %depth, {k}"))
-            columns = [
-                masked_load(write, tile, at(write, tile, source, k), some) for source in sources
-            ]
-            target = at(write, tile, "%panel", write.product(k, "%width"), column)
+            there = write.minimum(write.add(column, lane), last)
+            sources.append(write.at("%y", scalar, write.product(there, "%y_step")))
+        with write.loop("0", "%depth", tile.lanes) as k:
+            some = write.places("slt", write.sub("%depth", k), tile.lanes)
+            places = [write.at(source, scalar, k) for source in sources]
+            columns = [masked_load(write, tile, place, some) for place in places]
+            target = write.at("%panel", scalar, write.product(k, "%width"), column)
             for lane, line in enumerate(transposed(write, tile, columns)):
-                store(write, tile, line, at(write, tile, target, write.product("%width", lane)))
+                place = write.product("%width", lane)
+                write.store(line, target, scalar, place, tile.lanes)
     return write
 
 
 def transposed(write: Function, tile: ProductTile, lines: list[str]) -> list[str]:
     """As many vectors as a vector has lanes, transposed: perfect shuffles of the two halves."""
-    half, pair = tile.lanes // 2, f"<{tile.lanes} x i32>"
+    half = tile.lanes // 2
     orders = [
-        ", ".join(f"i32 {start + k // 2 + k % 2 * tile.lanes}" for k in range(tile.lanes))
-        for start in (0, half)
+        [start + k // 2 + k % 2 * tile.lanes for k in range(tile.lanes)] for start in (0, half)
     ]
     for _ in range(half.bit_length()):
         lines = [
-            write.new(
-                f"shufflevector {tile.vector} {lines[k]}, {tile.vector} {lines[k + half]}, "
-                f"{pair} <{order}>"
-            )
+            write.shuffle(tile.vector, lines[k], lines[k + half], order)
             for k in range(half)
             for order in orders
         ]
@@ -251,11 +199,19 @@ def transposed(write: Function, tile: ProductTile, lines: list[str]) -> list[str
 def pack_tile(tile: ProductTile) -> Function:
     """Pack a tile's part of the columns of x: one after the other, in whole vectors."""
     write = Function("pack_tile(ptr %packed, ptr %x, i64 %x_step, i64 %depth)")
-    lanes = {v: mask(write, tile, str(tile.rows - v)) for v in range(0, tile.pitch, tile.lanes)}
+    starts = range(0, tile.pitch, tile.lanes)
+    lanes = {v: write.places("slt", str(tile.rows - v), tile.lanes) for v in starts}
     with write.loop("0", "%depth") as k:
-        source = at(write, tile, "%x", write.product(k, "%x_step"))
-        target = at(write, tile, "%packed", write.product(k, tile.pitch))
-        for v, some in lanes.items():
-            vector = masked_load(write, tile, at(write, tile, source, v), some)
-            store(write, tile, vector, at(write, tile, target, v))
+        source = write.at("%x", tile.scalar, write.product(k, "%x_step"))
+        target = write.at("%packed", tile.scalar, write.product(k, tile.pitch))
+        copy_lanes(write, tile, source, target, lanes)
     return write
+
+
+def copy_lanes(
+    write: Function, tile: ProductTile, source: str, target: str, lanes: dict[int, str]
+) -> None:
+    """Copy vectors from some places on; of each the lanes that there are, the others are zero."""
+    for place, some in lanes.items():
+        vector = masked_load(write, tile, write.at(source, tile.scalar, place), some)
+        write.store(vector, target, tile.scalar, place, tile.lanes)

@@ -58,10 +58,7 @@ class Vectors:
 
     def splat(self, scalar: str, type: Type) -> str:
         """A vector of one number, which is a name; constants are written in place."""
-        vector = self.type(type)
-        one = self.write.new(f"insertelement {vector} poison, {scalar_type(type)} {scalar}, i64 0")
-        zeros = f"<{self.lanes} x i32> zeroinitializer"
-        return self.write.new(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
+        return self.write.splat(scalar_type(type), scalar, self.lanes)
 
     def constant(self, number: Any, type: Type) -> str:
         return f"splat ({scalar_type(type)} {number_text(number, type)})"
@@ -79,7 +76,7 @@ class Vectors:
             return self.splat(self.load_one(pointer, type), type)
         if access == "c":
             if self.ahead:
-                self.fetch(self.write.offset(pointer, str(self.ahead)))
+                self.write.fetch(self.write.offset(pointer, self.ahead))
             vector = self.write.new(
                 f"load {self.stored(type)}, ptr {pointer}, align {type.bits // 8}"
             )
@@ -88,11 +85,6 @@ class Vectors:
         if type != BOOL:
             return vector
         return self.write.new(f"icmp ne {self.stored(type)} {vector}, zeroinitializer")
-
-    def fetch(self, pointer: str) -> None:
-        """Bring memory into the cache; beyond the end of an array that does no harm."""
-        self.write.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.write.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
 
     def gathered(self, pointer: str, step: str, type: Type) -> str:
         vector, stored = "poison", stored_type(type)
@@ -169,7 +161,8 @@ class Vectors:
     def library(self, node: Value, args: list[str]) -> str:
         """A branch to where the rare lanes are computed one by one, if there are any."""
         write, type = self.write, node.type
-        vector, name = self.type(type), node.detail + ("f" if type.bits == 32 else "")
+        vector, scalar = self.type(type), scalar_type(type)
+        name = node.detail + ("f" if type.bits == 32 else "")
         mask = f"<{self.lanes} x i1>"
         rare = write.call("i1", f"llvm.vector.reduce.or.v{self.lanes}i1", f"{mask} {args[0]}")
         slow, end, before = write.label("slow"), write.label("end"), write.block
@@ -182,33 +175,20 @@ class Vectors:
         wide = write.new(f"zext {mask} {args[0]} to <{self.lanes} x i8>")
         write.line(f"store <{self.lanes} x i8> {wide}, ptr {bits}, align 64")
         with write.loop("0", str(self.lanes)) as lane:
-            chosen = write.new(f"load i8, ptr {write.offset(bits, lane)}")
-            yes, no = write.label("yes"), write.label("no")
-            write.branch(write.new(f"icmp ne i8 {chosen}, 0"), yes, no)
-            write.start(yes)
-            place = write.product(lane, type.bits // 8)
-            x = write.new(f"load {scalar_type(type)}, ptr {write.offset(held[0], place)}")
-            out = write.call(scalar_type(type), name, f"{scalar_type(type)} {x}")
-            write.line(f"store {scalar_type(type)} {out}, ptr {write.offset(held[1], place)}")
-            write.jump(no)
-            write.start(no)
+            chosen = write.load(bits, "i8", lane)
+            with write.when(write.new(f"icmp ne i8 {chosen}, 0")):
+                x = write.load(held[0], scalar, lane)
+                write.store(write.call(scalar, name, f"{scalar} {x}"), held[1], scalar, lane)
         out = write.new(f"load {vector}, ptr {held[1]}, align 64")
         after = write.block
         write.jump(end)
         write.start(end)
         return write.new(f"phi {vector} [{args[2]}, %{before}], [{out}, %{after}]")
 
-    def halves(self, vector: str, type: Type) -> tuple[str, str]:
+    def halves(self, vector: str, type: Type) -> list[str]:
         """The two halves of a vector."""
-        half = self.lanes // 2
-        low, high = (", ".join(f"i32 {start + k}" for k in range(half)) for start in (0, half))
-        return tuple(
-            self.write.new(
-                f"shufflevector {self.type(type)} {vector}, {self.type(type)} poison, "
-                f"<{half} x i32> <{lanes}>"
-            )
-            for lanes in (low, high)
-        )  # type: ignore[return-value]
+        places = range(self.lanes // 2), range(self.lanes // 2, self.lanes)
+        return [self.write.shuffle(self.type(type), vector, "poison", half) for half in places]
 
 
 def instruction(op: str, kind: str) -> str:

@@ -6,6 +6,7 @@ from .._core.promotion import to_dtype
 from .._core.tensor import Tensor
 from .._foundation.errors import ArgumentError, ShapeError
 from ..functions._arguments import as_integer, in_common_dtype
+from ..functions._families import member
 from ..primitives import windows
 from ..primitives.shapes import reshape
 from ._windows import (
@@ -24,15 +25,82 @@ from ._windows import (
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 
-def conv1d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Counts = 1,
-    padding: Counts | str = 0,
-    dilation: Counts = 1,
-    groups: int = 1,
-) -> Tensor:
+def convolution(function: str, count: int):
+    """conv1d, conv2d, conv3d."""
+
+    def convolve(
+        x: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Counts = 1,
+        padding: Counts | str = 0,
+        dilation: Counts = 1,
+        groups: int = 1,
+    ) -> Tensor:
+        image, filters, bias = operands(function, x, weight, bias)
+        image, single = batched(function, image, count)
+        groups = checked_groups(function, groups)
+        check_filters(function, count, filters.shape, "O, C / groups")
+        check_channels(function, image.shape, filters.shape, bias, groups)
+        strides = per_axis(function, "stride", stride, count, 1)
+        dilations = per_axis(function, "dilation", dilation, count, 1)
+        widths = as_widths(function, padding, filters.shape[2:], strides, dilations)
+        check_window(function, image.shape, filters.shape[2:], widths, dilations)
+        options = {"stride": strides, "padding": widths, "dilation": dilations, "groups": groups}
+        return unbatched(windows.conv(image, filters, bias, **options), single)
+
+    return convolve
+
+
+def transposed(function: str, count: int):
+    """conv_transpose1d, conv_transpose2d, conv_transpose3d."""
+
+    def convolve_transposed(
+        x: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Counts = 1,
+        padding: Counts = 0,
+        output_padding: Counts = 0,
+        groups: int = 1,
+        dilation: Counts = 1,
+    ) -> Tensor:
+        image, filters, bias = operands(function, x, weight, bias)
+        image, single = batched(function, image, count)
+        groups = checked_groups(function, groups)
+        check_filters(function, count, filters.shape, "C, O / groups")
+        channels = filters.shape[1] * groups
+        check_transposed(function, image.shape, filters.shape, channels, bias, groups)
+        strides = per_axis(function, "stride", stride, count, 1)
+        dilations = per_axis(function, "dilation", dilation, count, 1)
+        paddings = per_axis(function, "padding", padding, count, 0)
+        extras = per_axis(function, "output_padding", output_padding, count, 0)
+        check_output_padding(function, extras, strides, dilations)
+        size = transposed_size(image.shape, filters.shape, strides, paddings, extras, dilations)
+        if min(size) < 1:
+            raise ShapeError(
+                f"{function}: an image of shape {image.shape} with filters {filters.shape}, stride "
+                f"{strides} and padding {paddings} would give an image of {size}"
+            )
+        out = windows.conv_input(
+            widened(image),
+            widened(filters),
+            x_shape=(image.shape[0], channels, *size),
+            stride=strides,
+            # What output_padding adds at the end, no window reads.
+            padding=tuple((p, p - extra) for p, extra in zip(paddings, extras, strict=True)),
+            dilation=dilations,
+            groups=groups,
+        )
+        if bias is not None:
+            out = out + reshape(bias, shape=(channels, *(1 for _ in range(count))))
+        return unbatched(to_dtype(out, image.raw.dtype), single)
+
+    return convolve_transposed
+
+
+@member(convolution, 1)
+def conv1d() -> None:
     """Cross-correlation of signals (N, C, L) with filters (O, C / groups, l).
 
     `padding` is a number, "valid" (none) or "same" (the output is as long as the input).
@@ -41,179 +109,56 @@ def conv1d(
     >>> ad.nn.functional.conv1d(signal, sums)
     tensor([[[3., 6.]]])
     """
-    return convolution("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
 
 
-def conv2d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Counts = 1,
-    padding: Counts | str = 0,
-    dilation: Counts = 1,
-    groups: int = 1,
-) -> Tensor:
+@member(convolution, 2)
+def conv2d() -> None:
     """Cross-correlation of images (N, C, H, W) with filters (O, C / groups, h, w).
 
     >>> image, blur = ad.ones((1, 1, 3, 3)), ad.full((1, 1, 2, 2), 0.25)
     >>> ad.nn.functional.conv2d(image, blur).shape
     (1, 1, 2, 2)
     """
-    return convolution("conv2d", 2, x, weight, bias, stride, padding, dilation, groups)
 
 
-def conv3d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Counts = 1,
-    padding: Counts | str = 0,
-    dilation: Counts = 1,
-    groups: int = 1,
-) -> Tensor:
+@member(convolution, 3)
+def conv3d() -> None:
     """Cross-correlation of volumes (N, C, D, H, W) with filters (O, C / groups, d, h, w).
 
     >>> volume, filters = ad.ones((1, 2, 4, 4, 4)), ad.ones((3, 2, 2, 2, 2))
     >>> ad.nn.functional.conv3d(volume, filters, padding="same").shape
     (1, 3, 4, 4, 4)
     """
-    return convolution("conv3d", 3, x, weight, bias, stride, padding, dilation, groups)
 
 
-def conv_transpose1d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Counts = 1,
-    padding: Counts = 0,
-    output_padding: Counts = 0,
-    groups: int = 1,
-    dilation: Counts = 1,
-) -> Tensor:
+@member(transposed, 1)
+def conv_transpose1d() -> None:
     """The transpose of conv1d as a linear map; filters are (C, O / groups, l).
 
     >>> signal, filters = ad.asarray([[[1.0, 2.0]]]), ad.ones((1, 1, 2))
     >>> ad.nn.functional.conv_transpose1d(signal, filters)
     tensor([[[1., 3., 2.]]])
     """
-    geometry = stride, padding, output_padding, groups, dilation
-    return transposed("conv_transpose1d", 1, x, weight, bias, *geometry)
 
 
-def conv_transpose2d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Counts = 1,
-    padding: Counts = 0,
-    output_padding: Counts = 0,
-    groups: int = 1,
-    dilation: Counts = 1,
-) -> Tensor:
+@member(transposed, 2)
+def conv_transpose2d() -> None:
     """The transpose of conv2d as a linear map; filters are (C, O / groups, h, w).
 
     >>> image, filters = ad.ones((1, 4, 5, 5)), ad.ones((4, 3, 2, 2))
     >>> ad.nn.functional.conv_transpose2d(image, filters, stride=2).shape
     (1, 3, 10, 10)
     """
-    geometry = stride, padding, output_padding, groups, dilation
-    return transposed("conv_transpose2d", 2, x, weight, bias, *geometry)
 
 
-def conv_transpose3d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Counts = 1,
-    padding: Counts = 0,
-    output_padding: Counts = 0,
-    groups: int = 1,
-    dilation: Counts = 1,
-) -> Tensor:
+@member(transposed, 3)
+def conv_transpose3d() -> None:
     """The transpose of conv3d as a linear map; filters are (C, O / groups, d, h, w).
 
     >>> volume, filters = ad.ones((1, 2, 3, 3, 3)), ad.ones((2, 1, 3, 3, 3))
     >>> ad.nn.functional.conv_transpose3d(volume, filters, padding=1).shape
     (1, 1, 3, 3, 3)
     """
-    geometry = stride, padding, output_padding, groups, dilation
-    return transposed("conv_transpose3d", 3, x, weight, bias, *geometry)
-
-
-def convolution(
-    function: str,
-    count: int,
-    x: Any,
-    weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: Any,
-) -> Tensor:
-    image, filters, bias = operands(function, x, weight, bias)
-    image, single = batched(function, image, count)
-    groups = checked_groups(function, groups)
-    check_filters(function, count, filters.shape, "O, C / groups")
-    check_channels(function, image.shape, filters.shape, bias, groups)
-    strides = per_axis(function, "stride", stride, count, 1)
-    dilations = per_axis(function, "dilation", dilation, count, 1)
-    widths = as_widths(function, padding, filters.shape[2:], strides, dilations)
-    check_window(function, image.shape, filters.shape[2:], widths, dilations)
-    out = windows.conv(
-        image,
-        filters,
-        bias,
-        stride=strides,
-        padding=widths,
-        dilation=dilations,
-        groups=groups,
-    )
-    return unbatched(out, single)
-
-
-def transposed(
-    function: str,
-    count: int,
-    x: Any,
-    weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    output_padding: Any,
-    groups: Any,
-    dilation: Any,
-) -> Tensor:
-    image, filters, bias = operands(function, x, weight, bias)
-    image, single = batched(function, image, count)
-    groups = checked_groups(function, groups)
-    check_filters(function, count, filters.shape, "C, O / groups")
-    channels = filters.shape[1] * groups
-    check_transposed(function, image.shape, filters.shape, channels, bias, groups)
-    strides = per_axis(function, "stride", stride, count, 1)
-    dilations = per_axis(function, "dilation", dilation, count, 1)
-    paddings = per_axis(function, "padding", padding, count, 0)
-    extras = per_axis(function, "output_padding", output_padding, count, 0)
-    check_output_padding(function, extras, strides, dilations)
-    size = transposed_size(image.shape, filters.shape, strides, paddings, extras, dilations)
-    if min(size) < 1:
-        raise ShapeError(
-            f"{function}: an image of shape {image.shape} with filters {filters.shape}, stride "
-            f"{strides} and padding {paddings} would give an image of {size}"
-        )
-    out = windows.conv_input(
-        widened(image),
-        widened(filters),
-        x_shape=(image.shape[0], channels, *size),
-        stride=strides,
-        # What output_padding adds at the end, no window reads.
-        padding=tuple((p, p - extra) for p, extra in zip(paddings, extras, strict=True)),
-        dilation=dilations,
-        groups=groups,
-    )
-    if bias is not None:
-        out = out + reshape(bias, shape=(channels, *(1 for _ in range(count))))
-    return unbatched(to_dtype(out, image.raw.dtype), single)
 
 
 def operands(function: str, x: Any, weight: Any, bias: Any) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -50,8 +50,11 @@ def cross_entropy(
         )
     factors = class_weights("cross_entropy", weight, x, axis)
     if target.shape == x.shape and target.dtype.kind == "float":
-        target = smoothed(target, x.shape[axis], label_smoothing)
-        return against_probabilities(log_softmax(x, axis=axis), target, factors, axis, reduction)
+        if label_smoothing:
+            target = target * (1 - label_smoothing) + label_smoothing / x.shape[axis]
+        logs = log_softmax(x, axis=axis)
+        logs = logs if factors is None else logs * factors
+        return reduced(-sum(logs * target, axis=axis), reduction)
     picked = Picked("cross_entropy", x, target, axis, factors, ignore_index)
     loss = picked.reduced(picked.losses(losses.cross_entropy), reduction)
     if not label_smoothing:
@@ -82,7 +85,8 @@ def nll_loss(
     x, target, axis = scores("nll_loss", x, target, reduction)
     factors = class_weights("nll_loss", weight, x, axis)
     picked = Picked("nll_loss", x, target, axis, factors, ignore_index)
-    return picked.reduced(picked.losses(negative_at), reduction)
+    losses = picked.losses(lambda logs, target, axis: -take_along_axis(logs, target, axis))
+    return picked.reduced(losses, reduction)
 
 
 def scores(function: str, x: Any, target: Any, reduction: str) -> tuple[Tensor, Tensor, int]:
@@ -108,19 +112,6 @@ def class_weights(function: str, weight: Any, x: Tensor, axis: int) -> Tensor | 
             f"of shape {x.shape}"
         )
     return reshape(astype(weight, x.dtype, copy=False), (-1, *(1 for _ in x.shape[axis + 1 :])))
-
-
-def smoothed(target: Tensor, classes: int, label_smoothing: float) -> Tensor:
-    if not label_smoothing:
-        return target
-    return target * (1 - label_smoothing) + label_smoothing / classes
-
-
-def against_probabilities(
-    logs: Tensor, target: Tensor, factors: Tensor | None, axis: int, reduction: str
-) -> Tensor:
-    logs = logs if factors is None else logs * factors
-    return reduced(-sum(logs * target, axis=axis), reduction)
 
 
 class Picked:
@@ -217,7 +208,3 @@ def refuse_negative(function: str, classes: int, target: Tensor, wrong: Tensor) 
             f"{function}: class indices from 0 to {classes - 1} are needed, got "
             f"{target[wrong][0].item()}"
         )
-
-
-def negative_at(logs: Tensor, target: Tensor, axis: int) -> Tensor:
-    return -take_along_axis(logs, target, axis)

@@ -10,6 +10,7 @@ from .._core.promotion import placed_indices, to_dtype
 from .._core.tensor import Tensor
 from .._foundation.errors import ArgumentError, ShapeError
 from ..functions._arguments import as_integer, as_tensor
+from ..functions._families import member
 from ..functions.creation import asarray
 from ..functions.reductions import as_float
 from ..primitives import reductions, windows
@@ -32,15 +33,37 @@ __all__ += ["adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d",
 __all__ += ["avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"]
 
 
-def max_pool1d(
-    x: Any,
-    kernel_size: Counts,
-    stride: Counts | None = None,
-    padding: Counts = 0,
-    dilation: Counts = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+def max_pooled(function: str, count: int):
+    """max_pool1d, max_pool2d, max_pool3d."""
+
+    def pool(
+        x: Any,
+        kernel_size: Counts,
+        stride: Counts | None = None,
+        padding: Counts = 0,
+        dilation: Counts = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        images, single = batched(function, as_tensor(function, x), count)
+        kernel = per_axis(function, "kernel_size", kernel_size, count, 1)
+        strides = kernel if stride is None else per_axis(function, "stride", stride, count, 1)
+        dilations = per_axis(function, "dilation", dilation, count, 1)
+        paddings = pool_padding(function, padding, kernel)
+        widths = pool_widths(images.shape, kernel, strides, paddings, dilations, ceil_mode)
+        check_window(function, images.shape, kernel, widths, dilations)
+        check_elements(function, images.shape, kernel, strides, widths, dilations)
+        values, indices = windows.max_pool(
+            images, kernel=kernel, stride=strides, padding=widths, dilation=dilations
+        )
+        values = unbatched(values, single)
+        return (values, unbatched(indices, single)) if return_indices else values
+
+    return pool
+
+
+@member(max_pooled, 1)
+def max_pool1d() -> None:
     """The largest element of each window of signals (N, C, L); the first of equals counts.
 
     `ceil_mode` keeps a last window that is partly outside. `return_indices` gives the places too.
@@ -48,45 +71,60 @@ def max_pool1d(
     >>> ad.nn.functional.max_pool1d(ad.asarray([[[1.0, 3.0, 2.0, 5.0]]]), 2)
     tensor([[[3., 5.]]])
     """
-    geometry = kernel_size, stride, padding, dilation, ceil_mode
-    return max_pooled("max_pool1d", 1, x, *geometry, return_indices)
 
 
-def max_pool2d(
-    x: Any,
-    kernel_size: Counts,
-    stride: Counts | None = None,
-    padding: Counts = 0,
-    dilation: Counts = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+@member(max_pooled, 2)
+def max_pool2d() -> None:
     """The largest element of each window of images (N, C, H, W); the first of equals counts.
 
     >>> ad.nn.functional.max_pool2d(ad.reshape(ad.arange(16), (1, 1, 4, 4)), 2)
     tensor([[[[ 5,  7],
               [13, 15]]]])
     """
-    geometry = kernel_size, stride, padding, dilation, ceil_mode
-    return max_pooled("max_pool2d", 2, x, *geometry, return_indices)
 
 
-def max_pool3d(
-    x: Any,
-    kernel_size: Counts,
-    stride: Counts | None = None,
-    padding: Counts = 0,
-    dilation: Counts = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+@member(max_pooled, 3)
+def max_pool3d() -> None:
     """The largest element of each window of volumes (N, C, D, H, W); the first of equals counts.
 
     >>> ad.nn.functional.max_pool3d(ad.zeros((1, 2, 4, 4, 4)), 2).shape
     (1, 2, 2, 2, 2)
     """
-    geometry = kernel_size, stride, padding, dilation, ceil_mode
-    return max_pooled("max_pool3d", 3, x, *geometry, return_indices)
+
+
+def averaged(function: str, count: int):
+    """avg_pool1d, which has no `divisor_override`, avg_pool2d, avg_pool3d."""
+
+    def pool(
+        x: Any,
+        kernel_size: Counts,
+        stride: Counts | None = None,
+        padding: Counts = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Tensor:
+        images, single = batched(function, as_float(as_tensor(function, x)), count)
+        kernel = per_axis(function, "kernel_size", kernel_size, count, 1)
+        strides = kernel if stride is None else per_axis(function, "stride", stride, count, 1)
+        paddings = pool_padding(function, padding, kernel)
+        widths = pool_widths(images.shape, kernel, strides, paddings, (1,) * count, ceil_mode)
+        check_window(function, images.shape, kernel, widths, (1,) * count)
+        wide = widened(images)
+        out = windows.window_sum(wide, kernel=kernel, stride=strides, padding=widths)
+        if divisor_override is None:
+            counted = paddings if count_include_pad else (0,) * count
+            divisor = divisors(wide, out, kernel, strides, paddings, counted)
+        else:
+            divisor = as_integer(function, "divisor_override", divisor_override)
+            if divisor == 0:
+                raise ArgumentError(f"{function}: divisor_override must not be 0")
+        return unbatched(to_dtype(out / divisor, images.raw.dtype), single)
+
+    return pool
+
+
+average_signals = averaged("avg_pool1d", 1)
 
 
 def avg_pool1d(
@@ -104,45 +142,26 @@ def avg_pool1d(
     >>> ad.nn.functional.avg_pool1d(ad.asarray([[[1.0, 3.0, 2.0, 5.0]]]), 2)
     tensor([[[2. , 3.5]]])
     """
-    geometry = kernel_size, stride, padding, ceil_mode
-    return averaged("avg_pool1d", 1, x, *geometry, count_include_pad, None)
+    return average_signals(x, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-def avg_pool2d(
-    x: Any,
-    kernel_size: Counts,
-    stride: Counts | None = None,
-    padding: Counts = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
+@member(averaged, 2)
+def avg_pool2d() -> None:
     """The mean of each window of images (N, C, H, W), or its sum over `divisor_override`.
 
     >>> ad.nn.functional.avg_pool2d(ad.ones((1, 1, 2, 2)), 2, padding=1)
     tensor([[[[0.25, 0.25],
               [0.25, 0.25]]]])
     """
-    geometry = kernel_size, stride, padding, ceil_mode
-    return averaged("avg_pool2d", 2, x, *geometry, count_include_pad, divisor_override)
 
 
-def avg_pool3d(
-    x: Any,
-    kernel_size: Counts,
-    stride: Counts | None = None,
-    padding: Counts = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
+@member(averaged, 3)
+def avg_pool3d() -> None:
     """The mean of each window of volumes (N, C, D, H, W), or its sum over `divisor_override`.
 
     >>> ad.nn.functional.avg_pool3d(ad.ones((1, 2, 4, 4, 4)), 2).shape
     (1, 2, 2, 2, 2)
     """
-    geometry = kernel_size, stride, padding, ceil_mode
-    return averaged("avg_pool3d", 3, x, *geometry, count_include_pad, divisor_override)
 
 
 def adaptive_avg_pool1d(x: Any, output_size: Any) -> Tensor:
@@ -197,61 +216,6 @@ def adaptive_max_pool3d(x: Any, output_size: Any, return_indices: bool = False) 
     (1, 3, 3, 3, 3)
     """
     return adaptive_max("adaptive_max_pool3d", 3, x, output_size, return_indices)
-
-
-def max_pooled(
-    function: str,
-    count: int,
-    x: Any,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil_mode: bool,
-    return_indices: bool,
-) -> Any:
-    images, single = batched(function, as_tensor(function, x), count)
-    kernel = per_axis(function, "kernel_size", kernel_size, count, 1)
-    strides = kernel if stride is None else per_axis(function, "stride", stride, count, 1)
-    dilations = per_axis(function, "dilation", dilation, count, 1)
-    paddings = pool_padding(function, padding, kernel)
-    widths = pool_widths(images.shape, kernel, strides, paddings, dilations, ceil_mode)
-    check_window(function, images.shape, kernel, widths, dilations)
-    check_elements(function, images.shape, kernel, strides, widths, dilations)
-    values, indices = windows.max_pool(
-        images, kernel=kernel, stride=strides, padding=widths, dilation=dilations
-    )
-    values = unbatched(values, single)
-    return (values, unbatched(indices, single)) if return_indices else values
-
-
-def averaged(
-    function: str,
-    count: int,
-    x: Any,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Any,
-) -> Tensor:
-    images, single = batched(function, as_float(as_tensor(function, x)), count)
-    kernel = per_axis(function, "kernel_size", kernel_size, count, 1)
-    strides = kernel if stride is None else per_axis(function, "stride", stride, count, 1)
-    paddings = pool_padding(function, padding, kernel)
-    widths = pool_widths(images.shape, kernel, strides, paddings, (1,) * count, ceil_mode)
-    check_window(function, images.shape, kernel, widths, (1,) * count)
-    wide = widened(images)
-    out = windows.window_sum(wide, kernel=kernel, stride=strides, padding=widths)
-    if divisor_override is None:
-        counted = paddings if count_include_pad else (0,) * count
-        divisor = divisors(wide, out, kernel, strides, paddings, counted)
-    else:
-        divisor = as_integer(function, "divisor_override", divisor_override)
-        if divisor == 0:
-            raise ArgumentError(f"{function}: divisor_override must not be 0")
-    return unbatched(to_dtype(out / divisor, images.raw.dtype), single)
 
 
 def pool_padding(function: str, padding: Any, kernel: Ints) -> Ints:

@@ -57,7 +57,7 @@ def interpolate(
     for axis, (n, factor) in enumerate(zip(out, factors, strict=True), 2):
         if n != x.shape[axis] or (factor != 1 and mode not in LINEAR.values()):
             neighbours = taps(mode, x.shape[axis], n, factor, bool(align_corners))
-            images = resized(images, axis, neighbours)
+            images = functools.reduce(add, [weighted(images, axis, *tap) for tap in neighbours])
     return images
 
 
@@ -125,10 +125,6 @@ def cubic(distance: np.ndarray) -> np.ndarray:
     near = ((a + 2) * t - (a + 3)) * t * t + 1
     far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
     return np.where(t <= 1, near, far)
-
-
-def resized(x: Tensor, axis: int, neighbours: Taps) -> Tensor:
-    return functools.reduce(add, (weighted(x, axis, *neighbour) for neighbour in neighbours))
 
 
 def weighted(x: Tensor, axis: int, places: np.ndarray, weight: np.ndarray | None) -> Tensor:

@@ -40,14 +40,12 @@ add_scaled = op.elementwise(
 scale = op.elementwise(
     "scale",
     "x * 2 ** n, for whole numbers n as floats: exact, unless the result is beyond the range.",
-    inputs="x n",
     x=lambda g, n: scale(g, n),
     n=lambda g: where(False, g, 0),
 )
 clip = op.elementwise(
     "clip",
     "x, but at least lower and at most upper; the gradient is 1 strictly between.",
-    inputs="x lower upper",
     x=lambda g, x, lower, upper: where(logical_and(x > lower, x < upper), g, 0),
     lower=lambda g, x, lower, upper: where(logical_and(x <= lower, lower < upper), g, 0),
     upper=lambda g, x, lower, upper: where(maximum(x, lower) >= upper, g, 0),

@@ -1,8 +1,10 @@
 """Ops without an input tensor: constants, and random bits."""
 
 import math
+from collections.abc import Callable
 
 from .. import op
+from ..backends import widest
 from .reductions import repeated
 
 
@@ -19,41 +21,29 @@ def log_gamma_batch(size: int, batched: tuple[bool, ...], state, alpha, *, devic
     return random_log_gamma(state, alpha if batched[1] else repeated(alpha, size), device=device)
 
 
-full = op.other(
-    "full",
-    "One value everywhere.",
-    inputs="",
-    attrs="shape value dtype device",
-    dtype="dtype",
-    shape=lambda shape: shape,
-    differentiable=False,
-)
-arange = op.other(
+def constant(name: str, doc: str, attrs: str, shape: Callable):
+    """An op without inputs, whose dtype and device are attributes."""
+    attrs += " dtype device"
+    return op.other(
+        name, doc, inputs="", attrs=attrs, dtype="dtype", shape=shape, differentiable=False
+    )
+
+
+full = constant("full", "One value everywhere.", "shape value", lambda shape: shape)
+arange = constant(
     "arange",
     "Evenly spaced numbers.",
-    inputs="",
-    attrs="start stop step dtype device",
-    dtype="dtype",
-    shape=lambda start, stop, step: (max(0, math.ceil((stop - start) / step)),),
-    differentiable=False,
+    "start stop step",
+    lambda start, stop, step: (max(0, math.ceil((stop - start) / step)),),
 )
-linspace = op.other(
+linspace = constant(
     "linspace",
     "Evenly spaced numbers between two ends.",
-    inputs="",
-    attrs="start stop num endpoint dtype device",
-    dtype="dtype",
-    shape=lambda num: (num,),
-    differentiable=False,
+    "start stop num endpoint",
+    lambda num: (num,),
 )
-eye = op.other(
-    "eye",
-    "Ones on a diagonal.",
-    inputs="",
-    attrs="rows columns k dtype device",
-    dtype="dtype",
-    shape=lambda rows, columns: (rows, columns),
-    differentiable=False,
+eye = constant(
+    "eye", "Ones on a diagonal.", "rows columns k", lambda rows, columns: (rows, columns)
 )
 random_bits = op.other(
     "random_bits",
@@ -79,3 +69,8 @@ random_log_gamma = op.other(
     batch=log_gamma_batch,
     differentiable=False,
 )
+
+
+def counting(n: int, device: str):
+    """0, 1, ... n - 1, as indices are."""
+    return arange(start=0, stop=n, step=1, dtype=widest(device, "i"), device=device)

@@ -5,6 +5,7 @@ is SPEC's: zero at the kink, half for each of two equals.
 """
 
 import math as _math
+from collections.abc import Callable as _Callable
 
 from .. import op
 
@@ -22,6 +23,11 @@ def _comparison(name: str, doc: str, example: str):
 
 def _bitwise(name: str, doc: str, example: str, inputs: str = "x y"):
     return op.elementwise(name, doc, example, inputs=inputs, differentiable=False)
+
+
+def _of_floats(name: str, doc: str, example: str, x: _Callable):
+    """A function of one number, which is made a float."""
+    return op.elementwise(name, doc, example, floats=True, x=x)
 
 
 equal = _comparison("equal", "x == y.", "2.0, 3.0 -> False")
@@ -133,94 +139,64 @@ nextafter = op.elementwise(
 
 # Functions of one real variable.
 
-exp = op.elementwise("exp", "e ** x.", "0.0 -> 1.", floats=True, x=lambda g, out: g * out)
-expm1 = op.elementwise(
-    "expm1",
-    "exp(x) - 1, accurate near 0.",
-    "0.0 -> 0.",
-    floats=True,
-    x=lambda g, out: g * (out + 1),
+exp = _of_floats("exp", "e ** x.", "0.0 -> 1.", x=lambda g, out: g * out)
+expm1 = _of_floats(
+    "expm1", "exp(x) - 1, accurate near 0.", "0.0 -> 0.", x=lambda g, out: g * (out + 1)
 )
-log = op.elementwise("log", "Natural logarithm.", "1.0 -> 0.", floats=True, x=lambda g, x: g / x)
-log1p = op.elementwise(
-    "log1p", "log(1 + x), accurate near 0.", "0.0 -> 0.", floats=True, x=lambda g, x: g / (x + 1)
+log = _of_floats("log", "Natural logarithm.", "1.0 -> 0.", x=lambda g, x: g / x)
+log1p = _of_floats("log1p", "log(1 + x), accurate near 0.", "0.0 -> 0.", x=lambda g, x: g / (x + 1))
+log2 = _of_floats(
+    "log2", "Logarithm to base 2.", "8.0 -> 3.", x=lambda g, x: g / (x * _math.log(2))
 )
-log2 = op.elementwise(
-    "log2", "Logarithm to base 2.", "8.0 -> 3.", floats=True, x=lambda g, x: g / (x * _math.log(2))
+log10 = _of_floats(
+    "log10", "Logarithm to base 10.", "1000.0 -> 3.", x=lambda g, x: g / (x * _math.log(10))
 )
-log10 = op.elementwise(
-    "log10",
-    "Logarithm to base 10.",
-    "1000.0 -> 3.",
-    floats=True,
-    x=lambda g, x: g / (x * _math.log(10)),
-)
-sqrt = op.elementwise(
-    "sqrt", "Square root.", "9.0 -> 3.", floats=True, x=lambda g, out: g / (2 * out)
-)
-sin = op.elementwise("sin", "Sine.", "0.0 -> 0.", floats=True, x=lambda g, x: g * cos(x))
-cos = op.elementwise("cos", "Cosine.", "0.0 -> 1.", floats=True, x=lambda g, x: -g * sin(x))
-tan = op.elementwise(
-    "tan", "Tangent.", "0.0 -> 0.", floats=True, x=lambda g, out: g * (1 + out * out)
-)
-asin = op.elementwise(
+sqrt = _of_floats("sqrt", "Square root.", "9.0 -> 3.", x=lambda g, out: g / (2 * out))
+sin = _of_floats("sin", "Sine.", "0.0 -> 0.", x=lambda g, x: g * cos(x))
+cos = _of_floats("cos", "Cosine.", "0.0 -> 1.", x=lambda g, x: -g * sin(x))
+tan = _of_floats("tan", "Tangent.", "0.0 -> 0.", x=lambda g, out: g * (1 + out * out))
+asin = _of_floats(
     "asin",
     "The angle from -pi/2 to pi/2 with sine x.",
     "1.0 -> 1.5708",
-    floats=True,
     x=lambda g, x: g / sqrt((1 - x) * (1 + x)),
 )
-acos = op.elementwise(
+acos = _of_floats(
     "acos",
     "The angle from 0 to pi with cosine x.",
     "1.0 -> 0.",
-    floats=True,
     x=lambda g, x: -g / sqrt((1 - x) * (1 + x)),
 )
-atan = op.elementwise(
+atan = _of_floats(
     "atan",
     "The angle from -pi/2 to pi/2 with tangent x.",
     "1.0 -> 0.7854",
-    floats=True,
     x=lambda g, x: g / (1 + x * x),
 )
-sinh = op.elementwise(
-    "sinh", "Hyperbolic sine.", "0.0 -> 0.", floats=True, x=lambda g, x: g * cosh(x)
-)
-cosh = op.elementwise(
-    "cosh", "Hyperbolic cosine.", "0.0 -> 1.", floats=True, x=lambda g, x: g * sinh(x)
-)
-tanh = op.elementwise(
-    "tanh", "Hyperbolic tangent.", "0.0 -> 0.", floats=True, x=lambda g, out: g * (1 - out * out)
-)
-asinh = op.elementwise(
-    "asinh", "Inverse of sinh.", "0.0 -> 0.", floats=True, x=lambda g, x: g / hypot(x, 1)
-)
-acosh = op.elementwise(
+sinh = _of_floats("sinh", "Hyperbolic sine.", "0.0 -> 0.", x=lambda g, x: g * cosh(x))
+cosh = _of_floats("cosh", "Hyperbolic cosine.", "0.0 -> 1.", x=lambda g, x: g * sinh(x))
+tanh = _of_floats("tanh", "Hyperbolic tangent.", "0.0 -> 0.", x=lambda g, out: g * (1 - out * out))
+asinh = _of_floats("asinh", "Inverse of sinh.", "0.0 -> 0.", x=lambda g, x: g / hypot(x, 1))
+acosh = _of_floats(
     "acosh",
     "Inverse of cosh, not negative.",
     "1.0 -> 0.",
-    floats=True,
     x=lambda g, x: g / (sqrt(x - 1) * sqrt(x + 1)),
 )
-atanh = op.elementwise(
-    "atanh", "Inverse of tanh.", "0.0 -> 0.", floats=True, x=lambda g, x: g / ((1 - x) * (1 + x))
+atanh = _of_floats("atanh", "Inverse of tanh.", "0.0 -> 0.", x=lambda g, x: g / ((1 - x) * (1 + x)))
+sigmoid = _of_floats(
+    "sigmoid", "1 / (1 + exp(-x)).", "0.0 -> 0.5", x=lambda g, out: g * out * (1 - out)
 )
-sigmoid = op.elementwise(
-    "sigmoid", "1 / (1 + exp(-x)).", "0.0 -> 0.5", floats=True, x=lambda g, out: g * out * (1 - out)
-)
-erf = op.elementwise(
+erf = _of_floats(
     "erf",
     "The error function: 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.",
     "1.0 -> 0.8427",
-    floats=True,
     x=lambda g, x: g * exp(-x * x) * (2 / _math.sqrt(_math.pi)),
 )
-silu = op.elementwise(
+silu = _of_floats(
     "silu",
     "x * sigmoid(x).",
     "0.0 -> 0.",
-    floats=True,
     x=lambda g, x: g * sigmoid(x) * (1 + x * (1 - sigmoid(x))),
 )
 

@@ -60,7 +60,6 @@ cholesky_gradient = op.other(
     "cholesky_gradient",
     "What the gradient of Cholesky factors says of positive definite matrices: with z the inverse "
     "of `out`, zᵀ @ mirrored(outᵀ @ dout) @ z / 2. It is symmetric.",
-    inputs="dout out",
     outputs="result",
     shape=lambda out_shape: out_shape,
     batch="leading",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from .. import op
 from .._core.shape_inference import Shape
 from ..backends import widest
-from .creation import arange, full
+from .creation import counting, full
 from .elementwise import (
     add,
     equal,
@@ -38,8 +38,7 @@ def last_written(g, indices: tuple, spec: tuple):
     taken = index(g, *indices, spec=spec)
     if not indices:
         return taken
-    number = arange(start=0, stop=taken.size, step=1, dtype=widest(g.device, "i"), device=g.device)
-    number = reshape(number, shape=taken.shape)
+    number = reshape(counting(taken.size, g.device), shape=taken.shape)
     nobody = full(shape=g.shape, value=-1, dtype=widest(g.device, "i"), device=g.device)
     owner = index(assign(nobody, number, *indices, spec=spec), *indices, spec=spec)
     return where(equal(owner, number), taken, 0)
@@ -66,7 +65,7 @@ def batched_places(size: int, rank: int, spec: tuple, indices: tuple, batched: t
             axes = [block, *range(block), *axes[block + 1 :]]
         return Places((slice(None), *spec), list(indices), tuple(axes))
     device = indices[0].device
-    number = arange(start=0, stop=size, step=1, dtype=widest(device, "i"), device=device)
+    number = counting(size, device)
     number = reshape(number, shape=(size, *(1,) * block))
     start = 1 + block + (before or 0)
     order = (0, *range(1 + block, start), *range(1, 1 + block), *range(start, 1 + block + others))
@@ -129,7 +128,7 @@ def take_along_axis_batch(size: int, batched: tuple[bool, ...], x, places, *, ax
 
 def numbered(shape: Shape, axis: int, device: str):
     """0, 1, 2 ... along an axis."""
-    number = arange(start=0, stop=shape[axis], step=1, dtype=widest(device, "i"), device=device)
+    number = counting(shape[axis], device)
     return reshape(number, shape=tuple(n if k == axis else 1 for k, n in enumerate(shape)))
 
 

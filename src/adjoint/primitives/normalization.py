@@ -103,7 +103,6 @@ scaled_standardize = op.other(
 standardize_gradient = op.other(
     "standardize_gradient",
     "What the gradients of standardize's outputs say of its input.",
-    inputs="dout dmean dvar out var",
     outputs="result",
     attrs="axis eps center",
     shape=lambda dout_shape: dout_shape,

@@ -17,10 +17,6 @@ from .shapes import inverse, pad, permute_dims, reshape, slice_
 EXPONENTS = {4: 120, 8: 1000}  # powers of two that floats have, by their size in bytes
 
 
-def prod_rule(g, x, axis: Shape):
-    return spread(g, axis=axis, shape=x.shape) * product_of_others(x, axis)
-
-
 def product_of_others(x, axis: Shape):
     """For each element, the product over `axis` without it."""
     kept = [k for k in range(len(x.shape)) if k not in axis]
@@ -133,7 +129,11 @@ def scaled_recurrence_vjp(g, a, n, out, exponent, axis: int, reverse: bool):
     return scale(after * before, power + earlier), scale(after, power + n), None
 
 
-prod = op.reduction("prod", "The product over axes.", attrs="axis keepdims", x=prod_rule)
+prod = op.reduction(
+    "prod",
+    "The product over axes.",
+    x=lambda g, x, axis: spread(g, axis=axis, shape=x.shape) * product_of_others(x, axis),
+)
 cumulative_prod = op.other(
     "cumulative_prod",
     "The running product along an axis, from its start or its end.",

@@ -31,10 +31,6 @@ def unbroadcast(g, shape: Shape):
     return reshape(g, shape=shape) if g.shape != shape else g
 
 
-def broadcast_batch(size: int, batched: tuple[bool, ...], x, *, shape: Shape):
-    return broadcast_to(with_rank(x, len(shape)), shape=(size, *shape))
-
-
 def repeated(x, size: int):
     """x for each example of a batch."""
     return broadcast_to(x, shape=(size, *x.shape))
@@ -88,7 +84,6 @@ def moments_shape(x_shape: Shape, axis: Shape) -> tuple[Shape, Shape]:
 sum_ = op.reduction(
     "sum",
     "The sum over axes.",
-    attrs="axis keepdims",
     linear=True,
     x=lambda g, x_shape, axis: spread(g, axis=axis, shape=x_shape),
 )
@@ -107,32 +102,24 @@ broadcast_to = op.movement(
     attrs="shape",
     linear=True,
     shape=lambda shape: shape,
-    batch=broadcast_batch,
+    batch=lambda size, batched, x, *, shape: broadcast_to(
+        with_rank(x, len(shape)), shape=(size, *shape)
+    ),
     x=lambda g, x_shape: unbroadcast(g, x_shape),
 )
 max_ = op.reduction(
-    "max",
-    "The largest element over axes; equals share the gradient.",
-    attrs="axis keepdims",
-    x=lambda g, x, out, axis: shared_among_equals(g, x, out, axis),
+    "max", "The largest element over axes; equals share the gradient.", x=shared_among_equals
 )
 min_ = op.reduction(
-    "min",
-    "The smallest element over axes; equals share the gradient.",
-    attrs="axis keepdims",
-    x=lambda g, x, out, axis: shared_among_equals(g, x, out, axis),
+    "min", "The smallest element over axes; equals share the gradient.", x=shared_among_equals
 )
 logsumexp = op.reduction(
-    "logsumexp",
-    "log(sum(exp(x))) over axes, without overflow.",
-    attrs="axis keepdims",
-    x=lambda g, x, out, axis: logsumexp_rule(g, x, out, axis),
+    "logsumexp", "log(sum(exp(x))) over axes, without overflow.", x=logsumexp_rule
 )
 any_ = op.reduction(
     "any",
     "Whether any element over axes is true.",
     inputs="x",
-    attrs="axis keepdims",
     dtype="bool",
     differentiable=False,
 )
@@ -140,7 +127,6 @@ all_ = op.reduction(
     "all",
     "Whether all elements over axes are true.",
     inputs="x",
-    attrs="axis keepdims",
     dtype="bool",
     differentiable=False,
 )
@@ -148,24 +134,19 @@ argmax = op.reduction(
     "argmax",
     "The index of the first largest element along an axis.",
     inputs="x",
-    attrs="axis keepdims",
     dtype="index",
-    shape=lambda x_shape, axis, keepdims: reduced_shape(x_shape, (axis,), keepdims),
     differentiable=False,
 )
 argmin = op.reduction(
     "argmin",
     "The index of the first smallest element along an axis.",
     inputs="x",
-    attrs="axis keepdims",
     dtype="index",
-    shape=lambda x_shape, axis, keepdims: reduced_shape(x_shape, (axis,), keepdims),
     differentiable=False,
 )
 norm = op.reduction(
     "norm",
     "The root of the sum of squares over axes, also where squares leave the range.",
-    attrs="axis keepdims",
     x=norm_rule,
 )
 moments = op.other(

@@ -53,13 +53,13 @@ class Columns:
         return permute_dims(reshape(out, shape=tuple(shape)), axes=inverse(self.order))
 
 
-def by_columns(call, size: int, batched: tuple[bool, ...], inputs: tuple):
+def by_columns(call, size: int, batched: tuple[bool, ...], *inputs, **attrs):
     """A batch of right sides, the last of the inputs: columns, if all examples share the rest."""
     if any(batched[:-1]):
         pairs = zip(inputs, batched, strict=True)
-        return call(*(x if one else repeated(x, size) for x, one in pairs))
+        return call(*(x if one else repeated(x, size) for x, one in pairs), **attrs)
     columns = Columns(inputs[-1], (0,))
-    return columns.restored(call(*inputs[:-1], columns.matrices))
+    return columns.restored(call(*inputs[:-1], columns.matrices, **attrs))
 
 
 def identity(x, n: int):
@@ -74,10 +74,6 @@ def identity_like(x):
 
 
 # LU.
-
-
-def lu_solve_batch(size: int, batched: tuple[bool, ...], *inputs, **attrs):
-    return by_columns(lambda *given: lu_solve(*given, **attrs), size, batched, inputs)
 
 
 def lu_solve_vjp(g, x, factors, pivots, out, needs, transposed: bool, asked: str):
@@ -105,7 +101,7 @@ lu_solve = op.other(
     promotes="x y",
     dtype="y",
     shape=lambda y_shape: y_shape,
-    batch=lu_solve_batch,
+    batch=lambda *batch, **attrs: by_columns(lu_solve, *batch, **attrs),
     vjp=lu_solve_vjp,
 )
 inv = op.other(
@@ -118,10 +114,6 @@ inv = op.other(
 
 
 # Triangles.
-
-
-def solve_triangular_batch(size: int, batched: tuple[bool, ...], *inputs, **attrs):
-    return by_columns(lambda *given: solve_triangular(*given, **attrs), size, batched, inputs)
 
 
 def solve_triangular_vjp(g, x, out, needs, upper: bool, unit: bool):
@@ -139,13 +131,9 @@ solve_triangular = op.other(
     inputs="x y",
     attrs="upper unit",
     shape=lambda y_shape: y_shape,
-    batch=solve_triangular_batch,
+    batch=lambda *batch, **attrs: by_columns(solve_triangular, *batch, **attrs),
     vjp=solve_triangular_vjp,
 )
-
-
-def cholesky_solve_batch(size: int, batched: tuple[bool, ...], *inputs):
-    return by_columns(cholesky_solve, size, batched, inputs)
 
 
 def cholesky_solve_vjp(g, x, y, out, needs):
@@ -162,7 +150,7 @@ cholesky_solve = op.other(
     "What x @ xᵀ takes to y, for lower triangles x.",
     inputs="x y",
     shape=lambda y_shape: y_shape,
-    batch=cholesky_solve_batch,
+    batch=lambda *batch, **attrs: by_columns(cholesky_solve, *batch, **attrs),
     vjp=cholesky_solve_vjp,
 )
 
@@ -232,7 +220,6 @@ cofactors = op.other(
 cofactors_change = op.other(
     "cofactors_change",
     "The derivatives of cofactors in the direction y; so are those of their products with y.",
-    inputs="x y",
     shape=lambda x_shape: x_shape,
     batch="leading",
     x=third_derivative,
@@ -249,7 +236,6 @@ def slogdet_rule(g_logabsdet, x, factors, pivots):
 slogdet = op.other(
     "slogdet",
     "Signs of determinants, and logarithms of their absolute values.",
-    inputs="x",
     outputs="sign logabsdet",
     aux="factors pivots",
     attrs="real",
@@ -261,10 +247,6 @@ slogdet = op.other(
 
 
 # Least squares.
-
-
-def least_squares_batch(size: int, batched: tuple[bool, ...], *inputs, **attrs):
-    return by_columns(lambda *given: least_squares(*given, **attrs), size, batched, inputs)
 
 
 def least_squares_vjp(g, x, u, s, vh, y, out, needs, transposed: bool):
@@ -296,6 +278,6 @@ least_squares = op.other(
         x_shape[-2] if transposed else x_shape[-1],
         y_shape[-1],
     ),
-    batch=least_squares_batch,
+    batch=lambda *batch, **attrs: by_columns(least_squares, *batch, **attrs),
     vjp=least_squares_vjp,
 )

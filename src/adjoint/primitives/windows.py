@@ -9,19 +9,12 @@ import math
 
 from .. import op
 from .._core.shape_inference import Shape
+from ..backends.spaces import window_count
 from .indexing import scatter_along_axis
 from .reductions import broadcast_to, sum_
 from .shapes import permute_dims, reshape
 
 GEOMETRY = "stride padding dilation groups"
-
-
-def window_count(x_shape: Shape, kernel: Shape, stride, padding, dilation) -> Shape:
-    """How many windows fit along each spatial axis."""
-    sizes = zip(x_shape[2:], kernel, stride, padding, dilation, strict=True)
-    return tuple(
-        (n + before + after - d * (k - 1) - 1) // s + 1 for n, k, s, (before, after), d in sizes
-    )
 
 
 def conv_shape(x_shape: Shape, w_shape: Shape, stride, padding, dilation) -> Shape:
@@ -123,14 +116,6 @@ def conv_weight_batch(size: int, batched: tuple[bool, ...], x, dy, *, w_shape, g
     return reshape(out, shape=(size, *w_shape))
 
 
-def max_pool_batch(size: int, batched: tuple[bool, ...], x, **geometry):
-    return tuple(unfolded(out, x) for out in max_pool(folded(x), **geometry))
-
-
-def window_sum_batch(size: int, batched: tuple[bool, ...], x, **geometry):
-    return unfolded(window_sum(folded(x), **geometry), x)
-
-
 def window_spread_batch(size: int, batched: tuple[bool, ...], x, *, shape, **geometry):
     shape = (size * shape[0], *shape[1:])
     return unfolded(window_spread(folded(x), shape=shape, **geometry), x)
@@ -157,7 +142,6 @@ conv_input = op.contraction(
     attrs=GEOMETRY + " x_shape",
     shape=lambda x_shape: x_shape,
     batch=conv_input_batch,
-    inputs="dy w",
     dy=lambda g, w, stride, padding, dilation, groups: conv(
         g, w, None, stride=stride, padding=padding, dilation=dilation, groups=groups
     ),
@@ -168,7 +152,6 @@ conv_input = op.contraction(
 conv_weight = op.contraction(
     "conv_weight",
     "What the gradient of conv's output says of its weight.",
-    inputs="x dy",
     attrs=GEOMETRY + " w_shape",
     shape=lambda w_shape: w_shape,
     batch=conv_weight_batch,
@@ -187,7 +170,9 @@ max_pool = op.index(
     attrs="kernel stride padding dilation",
     dtype="x index",
     shape=max_pool_shape,
-    batch=max_pool_batch,
+    batch=lambda size, batched, x, **geometry: tuple(
+        unfolded(out, x) for out in max_pool(folded(x), **geometry)
+    ),
     x=lambda g, indices, x_shape: to_image(g, indices, x_shape),
 )
 window_sum = op.other(
@@ -196,7 +181,7 @@ window_sum = op.other(
     attrs="kernel stride padding",
     linear=True,
     shape=window_sum_shape,
-    batch=window_sum_batch,
+    batch=lambda size, batched, x, **geometry: unfolded(window_sum(folded(x), **geometry), x),
     x=lambda g, x_shape, kernel, stride, padding: window_spread(
         g, shape=x_shape, kernel=kernel, stride=stride, padding=padding
     ),

@@ -1,6 +1,7 @@
 """Continuous distributions that are a fixed one, moved and scaled: parameters get gradients."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from .._core.promotion import to_dtype
 from .._core.tensor import Tensor
 from .._foundation.silence import compute
 from ..functions._arguments import shape_first
+from ..functions._families import described_by
 from ..functions.creation import ask_for_grad
 from ..functions.shapes import concat, reshape
 from ..primitives.elementwise import cos, isfinite, log, minimum, nextafter, sin, sqrt
@@ -117,39 +119,42 @@ def exponential(
     return draw.finished(-fraction(draw.working).log * scale, requires_grad)
 
 
-def laplace(
-    shape: Any = None,
-    loc: Any = 0.0,
-    scale: Any = 1.0,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    generator: Generator | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def located(standard: Callable[[Draw], Tensor]):
+    """Move and scale what a function draws: its distribution around a place, of a width."""
+    function = f"random.{standard.__name__}"
+
+    def draw_located(
+        shape: Any = None,
+        loc: Any = 0.0,
+        scale: Any = 1.0,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        options = Options(shape, dtype, device, generator)
+        draw, (loc, scale) = float_draw(function, options, loc=loc, scale=scale)
+        check_not_negative(function, "scale", scale)
+        return draw.finished(standard(draw.working) * scale + loc, requires_grad)
+
+    return described_by(standard, draw_located)
+
+
+@located
+def laplace(draw: Draw) -> Tensor:
     """Numbers whose density falls as exp(-|x - loc| / scale) on both sides.
 
     >>> x = ad.random.laplace((10000,), loc=3.0)
     >>> 2.9 < x.mean().item() < 3.1
     True
     """
-    options = Options(shape, dtype, device, generator)
-    draw, (loc, scale) = float_draw("random.laplace", options, loc=loc, scale=scale)
-    check_not_negative("random.laplace", "scale", scale)
-    number = fraction(draw.working)
-    return draw.finished(number.mirrored(log(2 * number.distance)) * scale + loc, requires_grad)
+    number = fraction(draw)
+    return number.mirrored(log(2 * number.distance))
 
 
-def gumbel(
-    shape: Any = None,
-    loc: Any = 0.0,
-    scale: Any = 1.0,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    generator: Generator | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@located
+def gumbel(draw: Draw) -> Tensor:
     """Numbers of the Gumbel distribution: the place of the largest `logits + gumbel` is random,
     with the probabilities softmax(logits).
 
@@ -158,31 +163,17 @@ def gumbel(
     >>> 850 < chosen.sum().item() < 950
     True
     """
-    options = Options(shape, dtype, device, generator)
-    draw, (loc, scale) = float_draw("random.gumbel", options, loc=loc, scale=scale)
-    check_not_negative("random.gumbel", "scale", scale)
-    return draw.finished(-log(-fraction(draw.working).log) * scale + loc, requires_grad)
+    return -log(-fraction(draw).log)
 
 
-def cauchy(
-    shape: Any = None,
-    loc: Any = 0.0,
-    scale: Any = 1.0,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    generator: Generator | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@located
+def cauchy(draw: Draw) -> Tensor:
     """Numbers with the density 1 / (1 + x * x) / pi, scaled and moved: half are within `scale`.
 
     >>> x = ad.random.cauchy((10000,), scale=2.0)
     >>> 4800 < (abs(x) < 2).sum().item() < 5200
     True
     """
-    options = Options(shape, dtype, device, generator)
-    draw, (loc, scale) = float_draw("random.cauchy", options, loc=loc, scale=scale)
-    check_not_negative("random.cauchy", "scale", scale)
-    number = fraction(draw.working)
+    number = fraction(draw)
     angle = number.distance * math.pi
-    return draw.finished(number.mirrored(-cos(angle) / sin(angle)) * scale + loc, requires_grad)
+    return number.mirrored(-cos(angle) / sin(angle))

@@ -15,7 +15,7 @@ import numpy as np
 from ..._foundation.silence import compute, computing
 from . import blas, dispatch, indexing, thresholds
 from .blas import blas_threads as blas_threads
-from .jit.availability import available
+from .jit.availability import available as has_kernels
 from .table import FUNCTIONS as ENTRIES
 
 DEVICE = "cpu"
@@ -199,11 +199,6 @@ def exponent_bound(array: np.ndarray) -> float:
 
     least, most = np.log2(magnitudes(array))
     return float(np.maximum(most, -least))
-
-
-def has_kernels() -> bool:
-    """Whether kernels can be compiled here."""
-    return available()
 
 
 def empty(shape: tuple, dtype: np.dtype) -> np.ndarray:

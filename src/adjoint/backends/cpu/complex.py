@@ -113,24 +113,15 @@ def scaled(function: Callable[..., Parts], factor: float) -> Callable[..., Parts
     return call
 
 
-NOT_FINITE: dict[str, Callable[..., Parts]] = {
-    "exp": exp,
-    "log": log,
+OF_THEIR_NAMES = (exp, log, sqrt, sinh, cosh, tanh, asinh, acos, acosh, atanh)
+NOT_FINITE: dict[str, Callable[..., Parts]] = {f.__name__: f for f in OF_THEIR_NAMES} | {
     "log2": scaled(log, 1 / math.log(2)),
     "log10": scaled(log, 1 / math.log(10)),
-    "sqrt": sqrt,
     "sin": turned(sinh),
     "cos": lambda a, b: cosh(-b, a),
     "tan": turned(tanh),
     "asin": turned(asinh),
-    "acos": acos,
     "atan": turned(atanh),
-    "sinh": sinh,
-    "cosh": cosh,
-    "tanh": tanh,
-    "asinh": asinh,
-    "acosh": acosh,
-    "atanh": atanh,
 }
 
 

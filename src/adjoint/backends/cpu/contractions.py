@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from .table import entry, lowered
+from .table import lowered
 
 LONG = 1 << 14  # products in a sum, from which on float32 loses digits that a plain sum would keep
 PART = 1 << 16  # of them that are in memory at a time
 
 
-@entry
 @lowered("matmul", least="FACTORS")
 def matmul(x, y):
     is_inner = x.shape[-2:-1] == (1,) and y.shape[-2:] == (*x.shape[-1:], 1)
@@ -26,7 +25,6 @@ def long_inner_products(x, y):
     return total.astype(np.float32)
 
 
-@entry
 @lowered("matmul", least="FACTORS")
 def linear(x, weight, bias):
     out = np.matmul(x, weight.T)

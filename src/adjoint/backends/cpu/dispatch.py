@@ -30,13 +30,11 @@ def are_small(inputs: tuple, least: int) -> bool:
     return True
 
 
-def mapped(name: str, small: Callable, *dtypes: Any, **attrs: Any) -> Callable:
-    """The function that computes an op on large arrays of these dtypes: it takes a list of arrays,
-    and numbers, and returns a list of outputs."""
-    launcher = launcher_of(name, dtypes, tuple(attrs), attrs.get("dtype"))
-    if launcher is None:
-        return lambda arrays, *_: [small(*arrays, **attrs)]
-    return launcher.map
+def mapped(name: str, small: Callable, *dtypes: Any) -> Callable:
+    """The function that computes an op without attributes on large arrays of these dtypes: it takes
+    a list of arrays, and returns a list of outputs."""
+    launcher = launcher_of(name, dtypes, (), None)
+    return (lambda arrays: [small(*arrays)]) if launcher is None else launcher.map
 
 
 def launcher_of(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any) -> Any:
@@ -224,7 +222,8 @@ def native_op(name: str) -> Any:
     from . import worth
     from .lowering.ops import NativeOp
 
-    return NativeOp(name, getattr(worth, name, None) if available() else worth.nothing)
+    is_worth = getattr(worth, name, None) if available() else lambda *layouts, **attrs: False
+    return NativeOp(name, is_worth)
 
 
 def host_step(name: str, small: Callable, form: NativeForm) -> Callable:

@@ -26,71 +26,21 @@ def of_fractions(rounded: Callable) -> Callable:
     return lambda x: rounded(x) if x.dtype.kind in "fc" else x
 
 
-UFUNCS = {
-    "add": np.add,
-    "subtract": np.subtract,
-    "multiply": np.multiply,
-    "divide": np.divide,
-    "negative": np.negative,
-    "pow": np.power,
-    "remainder": np.remainder,
-    "hypot": np.hypot,
-    "atan2": np.arctan2,
-    "logaddexp": np.logaddexp,
-    "copysign": np.copysign,
-    "nextafter": np.nextafter,
-    "exp": np.exp,
-    "expm1": np.expm1,
-    "log": np.log,
-    "log1p": np.log1p,
-    "log2": np.log2,
-    "log10": np.log10,
-    "square": np.square,
-    "sqrt": np.sqrt,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "tanh": np.tanh,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "abs": np.abs,
-    "sign": np.sign,
-    "floor": of_fractions(np.floor),
-    "ceil": of_fractions(np.ceil),
-    "trunc": of_fractions(np.trunc),
-    "round": of_fractions(np.rint),
-    "maximum": of_reals(np.maximum),
-    "minimum": of_reals(np.minimum),
-    "equal": np.equal,
-    "not_equal": np.not_equal,
-    "less": of_reals(np.less),
-    "less_equal": of_reals(np.less_equal),
-    "greater": of_reals(np.greater),
-    "greater_equal": of_reals(np.greater_equal),
-    "logical_and": np.logical_and,
-    "logical_or": np.logical_or,
-    "logical_xor": np.logical_xor,
-    "logical_not": np.logical_not,
-    "isfinite": np.isfinite,
-    "isinf": np.isinf,
-    "isnan": np.isnan,
-    "signbit": np.signbit,
-    "bitwise_and": np.bitwise_and,
-    "bitwise_or": np.bitwise_or,
-    "bitwise_xor": np.bitwise_xor,
-    "bitwise_invert": np.invert,
-    "bitwise_left_shift": np.left_shift,
-    "bitwise_right_shift": np.right_shift,
-    "real": np.real,
-    "imag": np.imag,
-    "conj": np.conjugate,
-}
+# The array API gave these ops and NumPy's functions one name.
+NAMED_ALIKE = """
+add subtract multiply divide negative pow remainder hypot atan2 logaddexp copysign nextafter
+exp expm1 log log1p log2 log10 square sqrt
+sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
+abs sign equal not_equal logical_and logical_or logical_xor logical_not
+isfinite isinf isnan signbit
+bitwise_and bitwise_or bitwise_xor bitwise_invert bitwise_left_shift bitwise_right_shift
+real imag conj
+"""
+ORDERING = "maximum minimum less less_equal greater greater_equal"
+UFUNCS = {name: getattr(np, name) for name in NAMED_ALIKE.split()}
+UFUNCS |= {name: of_reals(getattr(np, name)) for name in ORDERING.split()}
+UFUNCS |= {name: of_fractions(getattr(np, name)) for name in ("floor", "ceil", "trunc")}
+UFUNCS["round"] = of_fractions(np.rint)
 FUNCTIONS.update(UFUNCS)
 
 

@@ -93,7 +93,6 @@ def qr(x, *, complete):
     return tuple(np.linalg.qr(x, "complete" if complete else "reduced"))
 
 
-@entry
 @hosted("equations", least="EQUATIONS")
 def cholesky(x: np.ndarray) -> np.ndarray:
     try:

@@ -15,13 +15,11 @@ def complete(spec, indices):
     return tuple(next(arrays) if isinstance(entry, str) else entry for entry in spec)
 
 
-@entry
 @lowered("places", least="PLACES")
 def index(x, *indices, spec):
     return x[complete(spec, indices)]
 
 
-@entry
 @lowered("places", least="PLACES")
 def scatter(x, *indices, spec, shape):
     index = complete(spec, indices)
@@ -60,13 +58,11 @@ def along(index, axis):
     return tuple(places)
 
 
-@entry
 @lowered("places", least="PLACES")
 def take_along_axis(x, index, *, axis):
     return x[along(index, axis)]
 
 
-@entry
 @lowered("places", least="PLACES")
 def scatter_along_axis(x, index, *, axis, shape):
     if index.shape[axis] == 1:  # nothing can occur twice

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..._foundation.silence import compute
 from .. import LOADED
+from .creation import full
 from .table import entry, hosted
 
 
@@ -14,7 +15,6 @@ def move(x, *, source):
     return LOADED[type(x)].to_numpy(x)
 
 
-@entry
 @hosted("movement", least="ELEMENTS")
 def reshape(x, *, shape):
     return x.reshape(shape)
@@ -45,18 +45,16 @@ def spread(x, *, axis, shape):
     return broadcast_to(x.reshape(kept), shape=shape)
 
 
-@entry
 @hosted("movement", least="ELEMENTS")
 def concat(*xs, axis):
     return np.concatenate(xs, axis)
 
 
-@entry
 @hosted("movement", least="ELEMENTS")
 def pad(x, *, pad_width, value):
     shape = tuple(before + n + after for n, (before, after) in zip(x.shape, pad_width, strict=True))
     inside = tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, pad_width, strict=True))
-    out = np.full(shape, compute(np.array, value, x.dtype))
+    out = compute(full, shape=shape, value=value, dtype=x.dtype)
     out[inside] = x
     return out
 
@@ -66,7 +64,6 @@ def slice_(x, *, index):
     return x[(*index, ...)]
 
 
-@entry
 @hosted("movement", least="ELEMENTS")
 def place(x, *, index, shape):
     out = np.zeros(shape, x.dtype)

@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .table import entry, lowered
+from .reductions import centred
+from .table import lowered
 
 BLOCK = 1 << 15  # elements
 Axes = tuple[int, ...]
 
 
-@entry
 @lowered("normalization", least="STANDARDIZED")
 def standardize(x, *, axis, eps, center):
     """x with mean 0 and variance 1 over axes; the mean and variance it had, axes kept as ones."""
@@ -20,7 +20,7 @@ def standardize(x, *, axis, eps, center):
     means, variances = mean.reshape(-1, 1), var.reshape(-1, 1)
 
     def standardized(rows: slice, x: np.ndarray) -> np.ndarray:
-        out, means[rows] = centred(x) if center else (x.copy(), 0)
+        means[rows], out, _ = centred(x, (1,), x.dtype) if center else (0, x.copy(), 0)
         variances[rows] = dot(out, out) / np.array(x.shape[1], x.dtype)
         out /= np.sqrt(variances[rows] + np.array(eps, x.dtype))
         return out
@@ -28,7 +28,6 @@ def standardize(x, *, axis, eps, center):
     return by_blocks(standardized, axis, x), mean, var
 
 
-@entry
 @lowered("normalization", least="STANDARDIZED")
 def scaled_standardize(x, weight, bias, *, axis, eps, center):
     normal, _, var = standardize(x, axis=axis, eps=eps, center=center)
@@ -36,21 +35,6 @@ def scaled_standardize(x, weight, bias, *, axis, eps, center):
     return out if bias is None else np.add(out, bias, out), normal, var
 
 
-def centred(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows less their means, and the means.
-
-    The mean of large numbers is off by its rounding error, which the differences from it reveal:
-    their own mean is taken off too, so that the variance of 1e4 and 1e4 + 0.01 is right.
-    """
-    count = np.array(x.shape[1], x.dtype)
-    mean = np.add.reduce(x, axis=1, keepdims=True) / count
-    out = x - mean
-    error = np.add.reduce(out, axis=1, keepdims=True) / count
-    out -= error
-    return out, mean + error
-
-
-@entry
 @lowered("normalization", least="STANDARDIZED")
 def standardize_gradient(dout, dmean, dvar, out, var, *, axis, eps, center):
     """Gradient of standardize with respect to its input."""

@@ -4,40 +4,37 @@ import math
 
 import numpy as np
 
-from .table import entry, hosted, lowered, refuse_complex, refuse_non_floats, wide
+from .table import FUNCTIONS, entry, hosted, lowered, refuse_complex, refuse_non_floats, wide
+
+FUNCTIONS.update(any=np.logical_or.reduce, all=np.logical_and.reduce)
 
 FEW_LINES = 32  # lines along an axis, up to which each is walked on its own
 
 
-@entry
 @lowered("reductions", least="ELEMENTS")
 def sum_(x, *, axis, keepdims):
     out = np.add.reduce(x, axis=axis, dtype=wide(x.dtype), keepdims=keepdims)
     return out if out.dtype is x.dtype else out.astype(x.dtype)
 
 
-@entry
 @lowered("reductions", least="ELEMENTS")
 def max_(x, *, axis, keepdims):
     refuse_complex(x)
     return np.maximum.reduce(x, axis=axis, keepdims=keepdims)
 
 
-@entry
 @lowered("reductions", least="ELEMENTS")
 def min_(x, *, axis, keepdims):
     refuse_complex(x)
     return np.minimum.reduce(x, axis=axis, keepdims=keepdims)
 
 
-@entry
 @lowered("reductions", least="ELEMENTS")
 def prod(x, *, axis, keepdims):
     out = np.multiply.reduce(x, axis=axis, dtype=wide(x.dtype), keepdims=keepdims)
     return out.astype(x.dtype, copy=False)
 
 
-@entry
 @lowered("reductions", least="ELEMENTS")
 def logsumexp(x, *, axis, keepdims):
     terms = x.astype(wide(x.dtype), copy=False)
@@ -46,16 +43,6 @@ def logsumexp(x, *, axis, keepdims):
     total = np.add.reduce(np.exp(terms - offset), axis=axis, keepdims=keepdims)
     offset = offset if keepdims else offset.reshape(total.shape)
     return (np.log(total) + offset).astype(x.dtype, copy=False)
-
-
-@entry
-def any_(x, *, axis, keepdims):
-    return np.logical_or.reduce(x, axis=axis, keepdims=keepdims)
-
-
-@entry
-def all_(x, *, axis, keepdims):
-    return np.logical_and.reduce(x, axis=axis, keepdims=keepdims)
 
 
 @entry
@@ -75,7 +62,6 @@ def running(dtype):
     return np.float64 if dtype.kind == "f" else dtype
 
 
-@entry
 @lowered("running", least="RUNNING")
 def cumulative_sum(x, *, axis, reverse):
     if reverse:
@@ -83,7 +69,6 @@ def cumulative_sum(x, *, axis, reverse):
     return np.cumsum(x, axis, running(x.dtype)).astype(x.dtype, copy=False)
 
 
-@entry
 @lowered("running", least="RUNNING")
 def cumulative_prod(x, *, axis, reverse):
     if reverse:
@@ -91,7 +76,6 @@ def cumulative_prod(x, *, axis, reverse):
     return np.cumprod(x, axis, running(x.dtype)).astype(x.dtype, copy=False)
 
 
-@entry
 @lowered("running", least="RECURRENCE")
 def recurrence(a, b, *, axis, reverse):
     """One step after the other: products of many factors would overflow where the result doesn't.
@@ -122,7 +106,6 @@ def recurrence_of_numbers(a: list[float], b: list[float]) -> list[float]:
     return out
 
 
-@entry
 @hosted("running", least="RECURRENCE")
 def scaled_recurrence(a, b, n, *, axis, reverse, plain=recurrence):
     """`plain`: what computes a[k] * out[k - 1] + b[k]; mostly that is enough, in float64."""
@@ -177,7 +160,6 @@ def recurrence_with_exponents(
     return out, powers
 
 
-@entry
 @lowered("reductions", least="ELEMENTS")
 def norm(x, *, axis, keepdims):
     refuse_non_floats(x)
@@ -200,7 +182,6 @@ def scaled_norm(x, axis, keepdims):
     return np.ldexp(np.sqrt(total), power.reshape(np.shape(total)))
 
 
-@entry
 @lowered("reductions", least="ELEMENTS")
 def moments(x, *, axis):
     """Mean and variance over `axis`, kept as axes of one."""
@@ -209,7 +190,6 @@ def moments(x, *, axis):
     return mean.astype(x.dtype, copy=False), var.astype(x.dtype, copy=False)
 
 
-@entry
 @lowered("reductions", least="ELEMENTS")
 def deviation(x, *, axis):
     refuse_non_floats(x)
@@ -219,18 +199,21 @@ def deviation(x, *, axis):
 
 
 def centred(x, axis, dtype):
-    """The mean, and x less it, in two passes: large offsets are safe."""
+    """The mean, x less it, and the count, in two passes.
+
+    The mean of large numbers is off by its rounding error, which the differences from it reveal:
+    their own mean is taken off too, so that the variance of 1e4 and 1e4 + 0.01 is right.
+    """
     terms = x.astype(dtype, copy=False)
     count = np.array(math.prod(x.shape[k] for k in axis), terms.dtype)
     mean = np.add.reduce(terms, axis=axis, keepdims=True) / count
     rest = np.asarray(terms - mean)
-    error = np.add.reduce(rest, axis=axis, keepdims=True) / count  # of the rounded mean
+    error = np.add.reduce(rest, axis=axis, keepdims=True) / count
     mean += error
     rest -= error
     return mean, rest, count
 
 
-@entry
 @lowered("reductions", least="ELEMENTS")
 def softmax(x, *, axis):
     out = below_largest(x, axis)
@@ -239,14 +222,12 @@ def softmax(x, *, axis):
     return out.astype(x.dtype, copy=False)
 
 
-@entry
 @lowered("reductions", least="ELEMENTS")
 def masked_softmax(x, mask, *, axis):
     out = softmax(np.where(mask, x, np.array(-np.inf, x.dtype)), axis=axis)
     return np.where(np.any(np.broadcast_to(mask, x.shape), axis=axis, keepdims=True), out, 0)
 
 
-@entry
 @lowered("reductions", least="ELEMENTS")
 def log_softmax(x, *, axis):
     out = below_largest(x, axis)

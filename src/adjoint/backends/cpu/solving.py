@@ -20,14 +20,12 @@ def singular(asked: str, x: np.ndarray) -> ArgumentError | GradientError:
     return GradientError(str(refused(asked, np.linalg.inv, complaint, x)))
 
 
-@entry
 @hosted("equations", least="EQUATIONS")
 def lu(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """NumPy has no function for it: nothing is done, and pivots of 0 say so."""
     return x, np.zeros(x.shape[:-1], np.int64)
 
 
-@entry
 @hosted("equations", least="EQUATIONS")
 def lu_solve(x, factors, pivots, y, *, transposed: bool, asked: str) -> np.ndarray:
     try:
@@ -36,7 +34,6 @@ def lu_solve(x, factors, pivots, y, *, transposed: bool, asked: str) -> np.ndarr
         raise singular(asked, x) from None
 
 
-@entry
 @hosted("equations", least="EQUATIONS")
 def inv(x: np.ndarray) -> np.ndarray:
     try:
@@ -45,7 +42,6 @@ def inv(x: np.ndarray) -> np.ndarray:
         raise singular("inv", x) from None
 
 
-@entry
 @hosted("equations", least="EQUATIONS")
 def slogdet(x: np.ndarray, *, real: np.dtype) -> tuple:
     sign, logarithm = np.linalg.slogdet(x)
@@ -61,7 +57,6 @@ def check_diagonal(x: np.ndarray) -> None:
         raise refusal("solve_triangular", x, tuple(index), complaint)
 
 
-@entry
 @hosted("equations", least="EQUATIONS")
 def solve_triangular(x: np.ndarray, y: np.ndarray, *, upper: bool, unit: bool) -> np.ndarray:
     x = FUNCTIONS["triangle"](x, k=0, upper=upper)
@@ -75,7 +70,6 @@ def solve_triangular(x: np.ndarray, y: np.ndarray, *, upper: bool, unit: bool) -
         raise singular("solve_triangular", x) from None
 
 
-@entry
 @hosted("equations", least="EQUATIONS")
 def cholesky_solve(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     solve = FUNCTIONS["solve_triangular"]
@@ -83,7 +77,6 @@ def cholesky_solve(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return solve(adjoint(x), half, upper=True, unit=False)
 
 
-@entry
 @hosted("equations", least="EQUATIONS")
 def cholesky_gradient(dout: np.ndarray, out: np.ndarray) -> np.ndarray:
     turned, solve = out.swapaxes(-1, -2), FUNCTIONS["solve_triangular"]

@@ -35,12 +35,13 @@ def entry(function: Callable) -> Callable:
 
 
 def lowered(module: str, *, least: str) -> Callable:
-    """Say where an op is lowered, and from which threshold on eager calls run its launches."""
+    """Enter a function, and say where its op is lowered, and from which threshold on eager calls
+    run its launches."""
     return entering(LOWERED, NativeForm(module, least))
 
 
 def hosted(module: str, *, least: str) -> Callable:
-    """Say where a host step stands in for a function, and from which threshold on.
+    """Enter a function, and say where a host step stands in for it, and from which threshold on.
 
     It takes what the function takes, and may leave a case to it.
     """
@@ -50,7 +51,7 @@ def hosted(module: str, *, least: str) -> Callable:
 def entering(table: dict[str, NativeForm], form: NativeForm) -> Callable:
     def enter(function: Callable) -> Callable:
         table[function.__name__.rstrip("_")] = form
-        return function
+        return entry(function)
 
     return enter
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .table import entry, lowered
+from .table import lowered
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 # Per rotation the shifts to the left and to the right, as NumPy takes them fastest.
@@ -37,7 +37,6 @@ def encrypt(key: np.ndarray, x0: np.ndarray, x1: np.ndarray) -> None:
         np.add(x1, keys[(block + 2) % 3] + np.uint32(block + 1), x1)
 
 
-@entry
 @lowered("threefry", least="RANDOM_BITS")
 def random_bits(state: np.ndarray, *, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Bits for `shape`, and the state after them."""

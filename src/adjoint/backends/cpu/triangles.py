@@ -31,14 +31,12 @@ def adjoint(x: np.ndarray) -> np.ndarray:
     return turned.conj() if x.dtype.kind == "c" else turned
 
 
-@entry
 @lowered("mirror", least="MIRRORED")
 def mirrored(x: np.ndarray) -> np.ndarray:
     above = beyond(*x.shape[-2:], 0, False)
     return np.where(above, x.swapaxes(-1, -2), x)
 
 
-@entry
 @lowered("mirror", least="MIRRORED")
 def symmetrized(x: np.ndarray) -> np.ndarray:
     out = x + adjoint(x)

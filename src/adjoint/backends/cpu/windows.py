@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from .table import entry, lowered
+from ..spaces import Ints, Pairs, window_count
+from .movement import pad
+from .table import lowered
 
-Ints = tuple[int, ...]
-Pairs = tuple[tuple[int, int], ...]
 BLOCK = 1 << 19  # elements
 
 
@@ -24,11 +24,7 @@ def padded(x: np.ndarray, padding: Pairs, value: float = 0) -> np.ndarray:
     if not any(before > 0 or after > 0 for before, after in padding):
         return x
     widths = [(0, 0), (0, 0), *((before, max(after, 0)) for before, after in padding)]
-    inside = tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, widths, strict=True))
-    shape = tuple(b + n + a for n, (b, a) in zip(x.shape, widths, strict=True))
-    out = np.full(shape, value, x.dtype) if value else np.zeros(shape, x.dtype)
-    out[inside] = x
-    return out
+    return pad(x, pad_width=widths, value=value)
 
 
 def window_view(x: np.ndarray, size: Ints, kernel: Ints, stride: Ints, dilation: Ints):
@@ -70,19 +66,11 @@ def few_images(count: int, size: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, count, step))
 
 
-def output_size(x_shape: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints) -> Ints:
-    sizes = zip(x_shape[2:], kernel, stride, padding, dilation, strict=True)
-    return tuple(
-        (n + before + after - d * (k - 1) - 1) // s + 1 for n, k, s, (before, after), d in sizes
-    )
-
-
-@entry
 @lowered("convolution", least="CONVOLVED")
 def conv(x, w, bias=None, *, stride, padding, dilation, groups):
     dtype, kernel = x.dtype, w.shape[2:]
     x, w = widened(x), widened(w)
-    size = output_size(x.shape, kernel, stride, padding, dilation)
+    size = window_count(x.shape, kernel, stride, padding, dilation)
     view = window_view(padded(x, padding), size, kernel, stride, dilation)
     matrix = filter_matrix(w, groups)
     out = np.empty((x.shape[0], *matrix.shape[:2], math.prod(size)), x.dtype)
@@ -94,7 +82,6 @@ def conv(x, w, bias=None, *, stride, padding, dilation, groups):
     return out.astype(dtype, copy=False)
 
 
-@entry
 @lowered("convolution", least="CONVOLVED")
 def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
     """Gradient of conv with respect to its input, given the gradient g of its output: columns are
@@ -114,7 +101,6 @@ def conv_input(g, w, *, x_shape, stride, padding, dilation, groups):
     return out[(..., *inside)].astype(dtype, copy=False)
 
 
-@entry
 @lowered("convolution", least="CONVOLVED")
 def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
     """Gradient of conv with respect to its weight, given the gradient g of its output."""
@@ -127,11 +113,10 @@ def conv_weight(x, g, *, w_shape, stride, padding, dilation, groups):
     return out.reshape(w_shape).astype(dtype, copy=False)
 
 
-@entry
 @lowered("pooling", least="POOLED")
 def max_pool(x, *, kernel, stride, padding, dilation):
     """The largest element of each window, and its flat index in the image (the first of equals)."""
-    size = output_size(x.shape, kernel, stride, padding, dilation)
+    size = window_count(x.shape, kernel, stride, padding, dilation)
     if math.prod(size) < math.prod(kernel):
         return largest_by_window(x, size, kernel, stride, padding, dilation)
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
@@ -203,7 +188,6 @@ def flat_offsets(counts: Ints, stride: Ints, padding, steps: list[int]) -> np.nd
     return sum(grids[1:], start=grids[0])
 
 
-@entry
 @lowered("pooling", least="WINDOW_SUMS")
 def window_sum(x, *, kernel, stride, padding):
     """Sums over windows, one axis after the other."""
@@ -229,7 +213,6 @@ def summed_along(x: np.ndarray, axis: int, kernel: int, stride: int) -> np.ndarr
     return out
 
 
-@entry
 @lowered("pooling", least="POOLED")
 def window_spread(x, *, shape, kernel, stride, padding):
     """Gradient of window_sum, given the gradient x of its output, one axis after the other."""

@@ -8,15 +8,9 @@ import math
 from typing import Any
 
 from ..launches import Layout
-from ..spaces import Ints
+from ..spaces import Ints, window_count
 from . import thresholds
 from .lowering import convolution, places
-from .windows import output_size
-
-
-def nothing(*layouts: Layout | None, **attrs: Any) -> bool:
-    """Where there are no kernels."""
-    return False
 
 
 def matmul(x: Layout, y: Layout) -> bool:
@@ -60,7 +54,7 @@ def scatter_along_axis(x: Layout, index: Layout, *, axis: int, shape: Ints) -> b
 
 def max_pool(x: Layout, *, kernel: Ints, **geometry: Any) -> bool:
     """NumPy takes few large windows one after the other, which is soon done."""
-    return math.prod(output_size(x.shape, kernel, **geometry)) >= math.prod(kernel)
+    return math.prod(window_count(x.shape, kernel, **geometry)) >= math.prod(kernel)
 
 
 def conv(x: Layout, w: Layout, bias: Layout | None = None, **geometry: Any) -> bool:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..._foundation.errors import DeviceError, DTypeError
 from ..._foundation.silence import compute
 from .. import launches
 from ..spaces import Ints
@@ -19,7 +18,6 @@ from .buffers import Memory
 TYPES = {"f4": "f32", "i4": "i32", "u4": "u32", "?": "u32", "f2": "f16"}
 WGSL = {np.dtype(code): name for code, name in TYPES.items()}
 SIZES = {dtype: 2 if name == "f16" else 4 for dtype, name in WGSL.items()}  # bytes
-ADVICE = {"i": "ad.int32", "u": "ad.uint32", "f": "ad.float32"}  # by the kind of a dtype
 
 
 class Array:
@@ -121,15 +119,3 @@ def broadcast_shape(shapes: Sequence[Ints]) -> Ints:
     if all(shape == first for shape in shapes):
         return first
     return np.broadcast_shapes(*shapes)
-
-
-def check_dtype(dtype: np.dtype, device: str, known: dict) -> None:
-    """Refuse what a device doesn't have, before anything is lost."""
-    if dtype in known:
-        return
-    there = ", ".join(d.name for d in known)
-    if dtype.kind == "c":
-        raise DeviceError(f"{device} has no {dtype.name}; it has {there}. Stay on the CPU with it")
-    raise DTypeError(
-        f"{device} has no {dtype.name}; it has {there}. Use dtype={ADVICE.get(dtype.kind)}"
-    )

@@ -26,7 +26,8 @@ from .fills import axis_words, per_axis
 from .lowering import Programs, lowering
 from .maps import lower_map
 from .programs import ROUNDS, Program, check_rounds, wgsl
-from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
+from .tiles import SUMMED
+from .unrolled import LANES, TALL, by_axis, loaded, repeated, vectors, width
 
 RUN = 16  # channels that are read before the next element of the kernel
 

@@ -1,10 +1,13 @@
 """Arrays from nothing. What one number says needs no memory; the rest is computed here and sent."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .. import LOADED
+from ..cpu.creation import arange, eye, linspace
 from .arrays import Array
-from .table import entry
+from .table import FUNCTIONS, entry
 
 
 @entry
@@ -23,16 +26,8 @@ def move(gpu, x, *, source):
     return send(gpu, LOADED[type(x)].to_numpy(x))
 
 
-@entry
-def arange(gpu, *, start, stop, step, dtype):
-    return send(gpu, np.arange(start, stop, step, dtype=dtype))
+def sent(make: Callable[..., np.ndarray]) -> Callable[..., Array]:
+    return lambda gpu, **attrs: send(gpu, make(**attrs))
 
 
-@entry
-def linspace(gpu, *, start, stop, num, endpoint, dtype):
-    return send(gpu, np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
-
-
-@entry
-def eye(gpu, *, rows, columns, k, dtype):
-    return send(gpu, np.eye(rows, columns, k, dtype))
+FUNCTIONS |= {make.__name__: sent(make) for make in (arange, linspace, eye)}

@@ -15,57 +15,29 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...kernels.ops import Unsupported
 from ..launches import View
 from .elimination import exchange, solve
 from .logarithms import LOGARITHMS
 from .lowering import Programs, lowering
 from .maps import copy
 from .programs import ROUNDS, Program, per_element, wgsl
-from .solving import PIVOT, factorize, factorized
-from .stacks import check_size, stacked
+from .running import FACTOR
+from .solving import PIVOT, factorized
+from .stacks import stacked
 from .teams import ALONE, LARGE, TINY, Team
-
-PRODUCTS = """
-struct Scaled { value: f32, exponent: i32 }
-
-fn scaled(x: f32) -> Scaled {
-    let bits = bitcast<u32>(x);
-    let e = (bits >> 23u) & 255u;
-    if (e == 255u || (bits & 0x7fffffffu) == 0u) { return Scaled(x, 0); }
-    if (e == 0u) {  // subnormal
-        let digits = bits & 0x7fffffu;
-        let shift = countLeadingZeros(digits) - 8u;
-        let value = ((digits << shift) & 0x7fffffu) | (bits & 0x80000000u) | 0x3f800000u;
-        return Scaled(bitcast<f32>(value), -126 - i32(shift));
-    }
-    return Scaled(bitcast<f32>((bits & 0x807fffffu) | 0x3f800000u), i32(e) - 127);
-}
-
-fn times(x: Scaled, y: Scaled) -> Scaled {
-    let product = scaled(x.value * y.value);
-    return Scaled(product.value, product.exponent + x.exponent + y.exponent);
-}
-
-fn power(exponent: i32) -> f32 {
-    return bitcast<f32>(u32(clamp(exponent, -126, 127) + 127) << 23u);
-}
-
-fn number(x: Scaled) -> f32 {
-    return x.value * power(x.exponent / 2) * power(x.exponent - x.exponent / 2);
-}
-"""
 
 DETERMINANTS = wgsl(
     "determinants",
     "factors:f32 pivots:i32 -> sign:f32 logarithm:f32 determinant:f32",
     "count n infinity:f32",
-    declarations=f"{LOGARITHMS}{PRODUCTS}var<workgroup> parts: array<Scaled, 64>;",
+    declarations=f"{LOGARITHMS}{FACTOR}var<workgroup> parts: array<Factor, 64>;",
 )("""
     if (group >= p.count) { return; }
-    var own = Scaled(1.0, 0);
+    var own = Factor(1.0, 0);
     for (var i = lane; i < p.n; i += 64u) {
-        own = times(own, scaled(factors[(group * p.n + i) * p.n + i]));
-        if (pivots[group * p.n + i] != i32(i + 1u)) { own.value = -own.value; }
+        own = times(own, factor(factors[(group * p.n + i) * p.n + i], 0));
+        if (pivots[group * p.n + i] != i32(i + 1u)) { own.x = -own.x; }
     }
     parts[lane] = own;
     for (var half = 32u; half > 0u; half >>= 1u) {
@@ -74,15 +46,15 @@ DETERMINANTS = wgsl(
     }
     if (lane != 0u) { return; }
     let whole = parts[0];
-    let size = bitcast<u32>(whole.value) & 0x7fffffffu;
+    let size = bitcast<u32>(whole.x) & 0x7fffffffu;
     determinant[group] = number(whole);
-    var log_size = log_scaled(abs(whole.value), whole.exponent);
+    var log_size = log_scaled(abs(whole.x), whole.power);
     if (size == 0u) { log_size = -p.infinity; }
-    if (size >= 0x7f800000u) { log_size = abs(whole.value); }
+    if (size >= 0x7f800000u) { log_size = abs(whole.x); }
     logarithm[group] = log_size;
-    var direction = select(1.0, -1.0, whole.value < 0.0);
+    var direction = select(1.0, -1.0, whole.x < 0.0);
     if (size == 0u) { direction = 0.0; }
-    if (size > 0x7f800000u) { direction = whole.value; }
+    if (size > 0x7f800000u) { direction = whole.x; }
     sign[group] = direction;""")
 
 
@@ -96,19 +68,19 @@ def launch_determinants(to: Programs, x: View, *arrays: View) -> None:
 def det(to: Programs, x: View) -> None:
     out = to.result(x.shape[:-2], x.dtype)
     sign, logarithm = (to.temporary(out.shape, x.dtype) for _ in range(2))
-    launch_determinants(to, x, *factorized(to, x), sign, logarithm, out)
+    launch_determinants(to, x, *factorized(to, x, to.temporary), sign, logarithm, out)
 
 
 @lowering
 def slogdet(to: Programs, x: View, *, real: np.dtype) -> None:
     sign, logarithm = (to.result(x.shape[:-2], x.dtype) for _ in range(2))
-    factors, pivots = to.result(x.shape, x.dtype), to.result(x.shape[:-1], PIVOT)
-    factorize(to, factors, pivots, x)
-    determinant = to.temporary(sign.shape, x.dtype)
-    launch_determinants(to, x, factors, pivots, sign, logarithm, determinant)
+    parts, determinant = factorized(to, x, to.result), to.temporary(sign.shape, x.dtype)
+    launch_determinants(to, x, *parts, sign, logarithm, determinant)
 
 
 # Cofactors.
+
+LARGEST = 1024  # rows of matrices whose change of cofactors isn't left to the host
 
 
 @functools.cache
@@ -174,13 +146,13 @@ fn divide(i: u32, pivot: f32) {
 
 # Products of all elements of the diagonal but the i-th and the j-th, with the sign of p and q.
 WITHOUT = f"""
-{PRODUCTS}
-fn without(start: u32, i: u32, j: u32) -> Scaled {{
-    var out = Scaled(1.0, 0);
+{FACTOR}
+fn without(start: u32, i: u32, j: u32) -> Factor {{
+    var out = Factor(1.0, 0);
     for (var k = 0u; k < p.n; k++) {{
-        if (k != i && k != j) {{ out = times(out, scaled(x[(start + k) * p.n + k])); }}
-        if (rows[start + k] != i32(k + 1u)) {{ out.value = -out.value; }}
-        if (columns[start + k] != i32(k + 1u)) {{ out.value = -out.value; }}
+        if (k != i && k != j) {{ out = times(out, factor(x[(start + k) * p.n + k], 0)); }}
+        if (rows[start + k] != i32(k + 1u)) {{ out.x = -out.x; }}
+        if (columns[start + k] != i32(k + 1u)) {{ out.x = -out.x; }}
     }}
     return out;
 }}
@@ -213,8 +185,8 @@ DIAGONAL_CHANGE = wgsl(
     for (var j = lane; j < p.n; j += 64u) {
         if (j == i) { continue; }
         let product = without(start, i, j);
-        out[group * p.n + j] = -number(times(product, scaled(y[(start + j) * p.n + i])));
-        sum += number(times(product, scaled(y[(start + j) * p.n + j])));
+        out[group * p.n + j] = -number(times(product, factor(y[(start + j) * p.n + i], 0)));
+        sum += number(times(product, factor(y[(start + j) * p.n + j], 0)));
     }
     sums[lane] = sum;
     for (var half = 32u; half > 0u; half >>= 1u) {
@@ -269,7 +241,8 @@ def cofactors(to: Programs, x: View) -> None:
 
 @lowering
 def cofactors_change(to: Programs, x: View, y: View) -> None:
-    check_size(x)
+    if x.shape[-1] > LARGEST:
+        raise Unsupported(f"one workgroup for a row of more than {LARGEST} products")
     out = to.result(x.shape, x.dtype)
     if x.size:
         n, parts = x.shape[-1], taken_apart(to, x)

@@ -17,11 +17,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..._foundation.errors import DeviceError, KernelError
+from ..._foundation.errors import DeviceError, DTypeError, KernelError
 from ..._foundation.spans import observed
 from ..launches import Launch, Target
 from . import adapters
-from .arrays import SIZES, WGSL, check_dtype, number_word
+from .arrays import SIZES, WGSL, number_word
 from .arrays import Array as AnyArray
 from .buffers import Buffer, BufferPool, Memory
 from .programs import Program
@@ -39,6 +39,7 @@ MOST_ARRAYS = 16  # that a program may have, if the adapter has as many; 8 are a
 FEATURES = ("shader-f16", "timestamp-query")
 BYTES = ("max-storage-buffer-binding-size", "max-buffer-size")
 STATUS_BYTES = 4 * SIZE
+ADVICE = {"i": "ad.int32", "u": "ad.uint32", "f": "ad.float32"}  # by the kind of a dtype
 BINDINGS = "max-storage-buffers-per-shader-stage"
 
 put_integer, put_float = struct.Struct("<i").pack_into, struct.Struct("<f").pack_into
@@ -415,8 +416,13 @@ class Device:
         )
 
     def check_dtype(self, dtype: np.dtype) -> None:
-        """Refuse a dtype that the device doesn't have."""
-        check_dtype(dtype, self.name, self.dtypes)
+        """Refuse a dtype that the device doesn't have, before anything is lost."""
+        if dtype in self.dtypes:
+            return
+        what = f"{self.name} has no {dtype.name}; it has {', '.join(d.name for d in self.dtypes)}"
+        if dtype.kind == "c":
+            raise DeviceError(f"{what}. Stay on the CPU with it")
+        raise DTypeError(f"{what}. Use dtype={ADVICE.get(dtype.kind)}")
 
 
 @contextmanager

@@ -6,7 +6,6 @@ from typing import Any
 
 from ...kernels.language import (
     BOOL,
-    F16,
     F32,
     I32,
     TYPES,
@@ -17,7 +16,6 @@ from ...kernels.language import (
     constant,
     convert,
     copysign,
-    element,
     equal,
     floor,
     fmod,
@@ -25,9 +23,18 @@ from ...kernels.language import (
     not_equal,
     select,
 )
-from ...kernels.ops import OPS, Unsupported, is_finite, is_infinite, is_nan, kernel_of
+from ...kernels.ops import (
+    OPS,
+    Unsupported,
+    floats,
+    is_finite,
+    is_infinite,
+    is_nan,
+    kernel_of,
+    restricted,
+)
 from ..launches import Number, View
-from .arrays import Array, check_dtype
+from .arrays import Array
 from .launcher import Launcher
 from .lowering import LOWERINGS, Programs
 from .maps import lower_map
@@ -47,11 +54,7 @@ def described(name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: Any)
     except Unsupported:
         if name not in MORE:
             raise
-    inputs = [element(k, TYPES[t]) for k, t in enumerate(dtypes)]
-    half = any(x.type == F16 for x in inputs)
-    wide = [convert(x, F32) if x.type == F16 else x for x in inputs]
-    out = MORE[name](*wide) if dtype is None else MORE[name](*wide, dtype)
-    return Kernel((convert(out, F16) if half and out.type == F32 else out,))
+    return kernel_of(name, dtypes, attributes, dtype, MORE)
 
 
 def elements(name: str, to: Programs, *inputs: View | None, **attrs: Any) -> None:
@@ -80,8 +83,6 @@ def divided(x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def remainder(x: Value, y: Value) -> Value:
-    if x.type != F32:
-        raise Unsupported("remainder of booleans")
     _, rest = divided(x, y)
     apart = (x < 0) ^ (y < 0)
     far = select(apart & not_equal(x, 0), y, select(equal(x, 0), copysign(x, y), x))
@@ -92,8 +93,6 @@ def remainder(x: Value, y: Value) -> Value:
 
 def floor_divide(x: Value, y: Value) -> Value:
     """The values at infinities are the array API standard's."""
-    if x.type != F32:
-        raise Unsupported("floor_divide of booleans")
     whole, _ = divided(x, y)
     out = select(is_infinite(y) & is_finite(x), copysign(constant(0, F32), x / y), whole)
     out = select(equal(y, 0) | is_infinite(x), x / y, out)
@@ -110,8 +109,6 @@ def cast(x: Value, dtype: Any) -> Value:
 
 def integer_pow(x: Value, y: Value) -> Value:
     """By squaring, modulo 2 ** 32; below 1 it is rounded towards zero."""
-    if x.type.kind not in "iu":
-        raise Unsupported("powers of booleans")
     out, base = constant(1, x.type), x
     for bit in range(32):
         out = select(not_equal(y & (1 << bit), 0), out * base, out)
@@ -131,28 +128,19 @@ def always(answer: bool) -> Callable[[Value], Value]:
     return lambda x: constant(answer, BOOL)
 
 
-def of_booleans(function: Callable[..., Value]) -> Callable[..., Value]:
-    def call(*inputs: Value) -> Value:
-        if inputs[0].type != BOOL:
-            raise Unsupported("a kernel for this dtype isn't described")
-        return function(*inputs)
-
-    return call
-
-
 MORE: dict[str, Callable[..., Value]] = {
-    "remainder": remainder,
-    "floor_divide": floor_divide,
+    "remainder": floats(remainder),
+    "floor_divide": floats(floor_divide),
     "cast": cast,
-    "pow": integer_pow,
+    "pow": restricted(integer_pow, "iu"),
     **dict.fromkeys(("floor", "ceil", "round", "trunc"), unchanged_value),
     "isfinite": always(True),
     "isinf": always(False),
     "isnan": always(False),
     "signbit": lambda x: x < 0,
-    "add": of_booleans(lambda x, y: x | y),
-    "multiply": of_booleans(lambda x, y: x & y),
-    **dict.fromkeys(("abs", "square", "relu"), of_booleans(unchanged_value)),
+    "add": restricted(lambda x, y: x | y, "b"),
+    "multiply": restricted(lambda x, y: x & y, "b"),
+    **dict.fromkeys(("abs", "square", "relu"), restricted(unchanged_value, "b")),
 }
 
 LOWERINGS |= {name: functools.partial(elements, name) for name in {*OPS, *MORE}}
@@ -186,7 +174,7 @@ def function(name: str, plain: int) -> Callable:
 
 
 def casting(x: Array, *, dtype: Any) -> Array:
-    check_dtype(dtype, x.device, x.gpu.dtypes)
+    x.gpu.check_dtype(dtype)
     if x.number is not None:
         return type(x)(x.shape, dtype, None, number=dtype.type(x.dtype.type(x.number)).item())
     return launcher("cast", (x.dtype,), ("dtype",), dtype).map([x])[0]

@@ -3,26 +3,20 @@
 Where a matrix isn't positive definite there are NaNs; the error is raised when data is next read.
 """
 
-import math
-
 import numpy as np
 
 from ..._foundation.errors import AdjointError
+from ...kernels.language import F32, U32, Kernel, convert, element, equal, scalar
 from ..launches import View
 from . import elimination
 from .arrays import Ints, broadcast_shape
 from .lowering import Programs, lowering
-from .maps import as_contiguous
+from .maps import as_contiguous, lower_map
 from .matmul import multiply
-from .programs import per_element, wgsl
-from .solving import copy_unless, no_gradient, solve_triangles
-from .stacks import check_size, over, place, stacked, step_words, steps
+from .solving import copy_unless, magnitudes, no_gradient, solve_triangles
+from .stacks import over, stacked
 from .status import WORD, refusal
 from .triangles import MIRRORED, MIRRORED_HALF, keep_triangle, mirror
-
-SPOIL = per_element("spoil", "found -> out:f32", "each nan:f32")(
-    "if (found[at / p.each] != 0u) { out[at] = p.nan; }"
-)
 
 
 def not_definite(shape: Ints, index: int, word: int) -> AdjointError:
@@ -41,11 +35,11 @@ def cholesky(to: Programs, x: View) -> None:
     out = to.result(x.shape, x.dtype)
     if x.size:
         keep_triangle(to, out, x, 0, False)
-        matrices, each = stacked(to, out), out.shape[-1] ** 2
+        matrices = stacked(to, out)
         found = to.temporary((matrices.shape[0],), WORD)
         elimination.cholesky(to, matrices, found)
-        if each > elimination.BLOCK**2:
-            to.launch_each(SPOIL, out.size, found, out, each=each, nan=math.nan)
+        if out.shape[-1] > elimination.BLOCK:
+            copy_unless(to, out, found, matrices)
         to.report(found, not_definite, x.shape)
 
 
@@ -60,54 +54,21 @@ def cholesky_gradient(to: Programs, dout: View, out: View) -> None:
     mirror(to, g, whole, MIRRORED_HALF)
 
 
-def largest(name: str) -> str:
-    """The largest absolute value in a matrix, as bits: NaNs are larger than all."""
-    width = f"p.{name}_columns"
-    return f"""
-    for (var e = lane; e < p.{name}_rows * {width}; e += 64u) {{
-        let value = {name}[{place(name, "group", f"e / {width}", f"e % {width}")}];
-        atomicMax(&{name}_size, bitcast<u32>(value) & 0x7fffffffu);
-    }}
-    """
+def gauging() -> Kernel:
+    """Whether a number is larger than a part of another, both being numbers."""
+    size, most = element(0, F32), element(1, F32) * scalar(0, F32)
+    return Kernel((convert((size > most) & equal(size, size) & equal(most, most), U32),))
 
 
-GAUGE = wgsl(
-    "gauge",
-    "free:f32 scale:f32 -> found",
-    f"count limit:f32 free_rows free_columns scale_rows scale_columns {steps('free', 'scale')}",
-    declarations="""
-var<workgroup> free_size: atomic<u32>;
-var<workgroup> scale_size: atomic<u32>;
-""",
-)(f"""
-    if (group >= p.count) {{ return; }}
-    if (lane == 0u) {{
-        atomicStore(&free_size, 0u);
-        atomicStore(&scale_size, 0u);
-    }}
-    workgroupBarrier();
-    {largest("free")}
-    {largest("scale")}
-    workgroupBarrier();
-    if (lane == 0u) {{
-        let size = atomicLoad(&free_size);
-        let most = bitcast<u32>(p.limit * bitcast<f32>(atomicLoad(&scale_size)));
-        found[group] = select(0u, 1u, size <= 0x7f800000u && size > most);
-    }}""")
+GAUGE = gauging()
 
 
 @lowering
 def gauge(to: Programs, x: View, free: View, scale: View, *, asked: str) -> None:
-    check_size(free, scale)
     out = to.result(x.shape, x.dtype)
     batch = broadcast_shape([free.shape[:-2], scale.shape[:-2]])
-    free, scale = over(to, free, batch), over(to, scale, batch)
-    count = free.shape[0]
-    found = to.temporary((count,), WORD)
-    limit = float(np.sqrt(np.finfo(x.dtype).eps))
-    words = {"count": count, "limit": limit, **step_words(free=free, scale=scale)}
-    words |= {"free_rows": free.shape[1], "free_columns": free.shape[2]}
-    words |= {"scale_rows": scale.shape[1], "scale_columns": scale.shape[2]}
-    to.launch(GAUGE, count, free, scale, found, **words)
+    known = [magnitudes(to, "max", over(to, y, batch), 1, 2) for y in (free, scale)]
+    found = to.temporary(known[0].shape, WORD)
+    lower_map(to, GAUGE, known, [found], numbers={0: float(np.sqrt(np.finfo(x.dtype).eps))})
     first = to.report(found, no_gradient, asked)
     copy_unless(to, out, first, as_contiguous(to, x).view((1, 1, x.size), (x.size, x.size, 1)))

@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...kernels.language import BOOL, I32, TYPES, Kernel, convert, element
+from ...kernels.rows import wide
 from ..launches import View
 from ..spaces import Axes, merged, steps_in
 from .arrays import WGSL, Array, Ints, broadcast_shape, contiguous
 from .fills import axis_words, per_axis, stored_as, walk
 from .lowering import Programs, lowering, on_arrays
-from .maps import as_contiguous, copy
+from .maps import copy, lower_map
 from .programs import Program, per_element
 from .status import STATUS
 from .table import FUNCTIONS, entry
@@ -252,18 +254,27 @@ def nonzero(x: Array) -> Array:
     if not x.ndim:
         raise ValueError("a 0-d array has no axes to find what isn't zero along")
     flags = flagged(x)
-    numbers = FUNCTIONS["cumulative_sum"](flags, axis=0, reverse=False)
-    count = int(x.gpu.read(numbers.view((), (), x.size - 1))) if x.size else 0
+    numbers, count = numbered_flags(flags)
     return listed(flags, numbers, shape=x.shape, count=count)
+
+
+def numbered_flags(flags: Array) -> tuple[Array, int]:
+    """The numbers of what is flagged, from 1 on, and how many there are: this waits for the GPU."""
+    numbers = FUNCTIONS["cumulative_sum"](flags, axis=0, reverse=False)
+    count = int(flags.gpu.read(numbers.view((), (), flags.size - 1))) if flags.size else 0
+    return numbers, count
 
 
 @on_arrays
 def flagged(to: Programs, x: View) -> None:
     """Whether elements aren't 0, in one axis."""
     flags = to.result((x.size,), INT32)
-    mask = 0x7FFFFFFF if x.dtype.kind == "f" else -1  # without the sign of a float's 0
-    program = flagging(stored_as(x.dtype))
-    to.launch_each(program, x.size, as_contiguous(to, x), flags, mask=mask)
+    lower_map(to, flagging(x.dtype), [x], [flags.view(x.shape, contiguous(x.shape))])
+
+
+@functools.cache
+def flagging(dtype: np.dtype) -> Kernel:
+    return Kernel((convert(convert(wide(element(0, TYPES[dtype])), BOOL), I32),))
 
 
 @on_arrays
@@ -273,14 +284,6 @@ def listed(to: Programs, flags: View, numbers: View, *, shape: Ints, count: int)
     if count:
         program, sizes = listing(len(shape)), axis_words("n", shape)
         to.launch_each(program, flags.size, flags, numbers, out, count=count, **sizes)
-
-
-@functools.cache
-def flagging(type: str) -> Program:
-    bits = "x[p.at_x + at]" if type == "u32" else "bitcast<u32>(f32(x[p.at_x + at]))"
-    return per_element("flag", f"x:{type} -> out", "at_x mask")(
-        f"out[at] = select(0u, 1u, ({bits} & p.mask) != 0u);"
-    )
 
 
 @functools.cache

@@ -37,7 +37,8 @@ class Launcher:
         outputs: Arrays | None = None,
         axis: Ints | None = None,
     ) -> list[Array]:
-        """The outputs of a kernel without reductions, for the elements of arrays that broadcast."""
+        """The outputs of a kernel. `axis`: along which its rows run, if it has reductions; it stays
+        as ones in outputs and arrays that have one element for each row."""
         known = tuple([k for k in self.used if arrays[k].number is not None])
         if known:
             if outputs is None:
@@ -54,11 +55,6 @@ class Launcher:
         if launches is None:
             launches = self.launches.keep(identity, self.lower(arrays, axis, outputs))
         return arrays[0].gpu.run(launches, arrays, numbers, outputs)
-
-    def reduce(self, arrays: Arrays, axis: Ints, numbers: Sequence[Any] = ()) -> list[Array]:
-        """The outputs of a kernel whose rows run along `axis`, which stays as ones in those that
-        have one element for each row; so it does in arrays that have."""
-        return self.map(arrays, numbers, None, axis)
 
     def lower(self, arrays: Arrays, axis: Ints | None, outputs: Arrays | None) -> Launches:
         layouts = [layout_of(x) for x in arrays]

@@ -152,10 +152,14 @@ LOWERINGS: dict[str, Callable[..., None]] = {}
 
 def lowering(function: Callable[..., None]) -> Callable[..., None]:
     """Enter a lowering function, and the function on arrays that follows from it."""
-    name = function.__name__.rstrip("_")
-    LOWERINGS[name] = function
-    FUNCTIONS[name] = on_arrays(function)
+    enter(function.__name__, function)
     return function
+
+
+def enter(name: str, function: Callable[..., None]) -> None:
+    """The same under a name."""
+    LOWERINGS[name] = function
+    FUNCTIONS[name] = on_arrays(function, name)
 
 
 def lower(
@@ -178,9 +182,9 @@ def layout_of(x: Array) -> Layout:
     return Layout(x.shape, x.strides, x.dtype, x.offset % 4 == 0)
 
 
-def on_arrays(function: Callable[..., None]) -> Callable[..., Any]:
+def on_arrays(function: Callable[..., None], name: str = "") -> Callable[..., Any]:
     """The function on arrays that runs what a lowering function makes for their layouts; what that
-    can't make is the host's."""
+    can't make of an op with a name is the host's."""
     cache = Cache()
 
     def call(*inputs: Array | None, **attrs: Any) -> Any:
@@ -211,7 +215,7 @@ def on_arrays(function: Callable[..., None]) -> Callable[..., Any]:
                 launches = lowered(function, Programs(layouts, gpu.target), attrs)
                 cache.keep(identity, launches)
             except Unsupported:
-                return host.function(function.__name__.rstrip("_"))(*inputs, **attrs)
+                return host.function(name)(*inputs, **attrs)
         results = gpu.run(launches, operands)
         return results[0] if len(results) == 1 else tuple(results)
 

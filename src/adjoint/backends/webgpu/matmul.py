@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..launches import View
-from ..spaces import Ints, steps_in
-from .arrays import WGSL
+from ..spaces import Axes, Ints, merged, steps_in
+from .arrays import WGSL, broadcast_shape
 from .elementwise import described
 from .lowering import Programs, lowering
 from .maps import as_contiguous, lower_map
-from .programs import Program
+from .programs import Program, power_of_two
 from .tiles import LANES, SUMMED, blocks, is_wide, tiles, total, vectors
 
 KINDS = {dtype: "bool" if dtype.kind == "b" else name for dtype, name in WGSL.items()}
@@ -97,12 +97,13 @@ def multiply(to: Programs, out: View, x: View, y: View) -> None:
         x = x.view((1, *x.shape), (0, *x.strides))
     if y.ndim == 1:
         y = y.view((*y.shape, 1), (*y.strides, 0))
-    batch, axes = batch_axes(x.shape[:-2], x.strides[:-2], y.shape[:-2], y.strides[:-2])
-    if len(axes) > MOST_BATCH_AXES:
+    batch, axes = batch_axes(x, y)
+    if len(axes.sizes) > MOST_BATCH_AXES:
         x, y = (without_broadcasting(to, one, batch) for one in (x, y))
-        batch, axes = batch_axes(x.shape[:-2], x.strides[:-2], y.shape[:-2], y.strides[:-2])
-    axes += [(1, 0, 0)] * (MOST_BATCH_AXES - len(axes))
-    lengths, x_batch, y_batch = zip(*axes, strict=True)
+        batch, axes = batch_axes(x, y)
+    missing = MOST_BATCH_AXES - len(axes.sizes)
+    lengths = (*reversed(axes.sizes), *[1] * missing)  # from the last to the first
+    x_batch, y_batch = ((*reversed(steps), *[0] * missing) for steps in axes.steps)
     rows, inner, columns = *x.shape[-2:], y.shape[-1]
     left = operand(x, rows, inner, x.strides[-2:], x_batch)
     right = operand(y, columns, inner, y.strides[:-3:-1], y_batch)
@@ -121,22 +122,11 @@ def operand(x: View, outer: int, inner: int, strides: Ints, batch: Ints) -> Oper
     return Operand(x, outer, inner, outer_stride, inner_stride, batch)
 
 
-def batch_axes(
-    x_shape: Ints, x_strides: Ints, y_shape: Ints, y_strides: Ints
-) -> tuple[Ints, list[Ints]]:
-    """The common batch shape, and from the last to the first of its axes, of which neighbours are
-    one where that is possible: length, stride of x, stride of y."""
-    batch = np.broadcast_shapes(x_shape, y_shape) if x_shape != y_shape else x_shape
-    axes: list[Ints] = []
-    for place in range(1, len(batch) + 1):
-        n = batch[-place]
-        both = ((x_shape, x_strides), (y_shape, y_strides))
-        strides = [t[-place] if place <= len(s) and s[-place] > 1 else 0 for s, t in both]
-        if axes and all(t == u * axes[-1][0] for t, u in zip(strides, axes[-1][1:], strict=True)):
-            axes[-1] = (axes[-1][0] * n, *axes[-1][1:])
-        elif n != 1:
-            axes.append((n, *strides))
-    return batch, axes
+def batch_axes(*views: View) -> tuple[Ints, Axes]:
+    """The common batch shape, and its axes, as few as possible."""
+    views = tuple([x.view(x.shape[:-2], x.strides[:-2]) for x in views])
+    batch = broadcast_shape([x.shape for x in views])
+    return batch, merged(batch, [steps_in(x, batch) for x in views])
 
 
 def launch_segments(to: Programs, out: View, x: Operand, y: Operand, lengths: Ints) -> None:
@@ -206,10 +196,6 @@ def lanes_along(y: Operand, software: bool) -> int:
 def multiple_of_32(least: int) -> int:
     """Such lengths are whole steps of all programs."""
     return least + -least % 32
-
-
-def power_of_two(least: int) -> int:
-    return 1 << max(least - 1, 0).bit_length()
 
 
 def split(inner: int, units: int, wanted: int, least: int) -> tuple[int, int]:

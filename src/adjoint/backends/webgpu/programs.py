@@ -112,6 +112,11 @@ def per_element(
     return lambda body: Program(name, arrays, words, head + body, declarations, workgroup)
 
 
+def power_of_two(n: int) -> int:
+    """The least one that isn't below n."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
 def typed(names: str) -> list[tuple[str, str]]:
     """Names and their types."""
     parted = [one.partition(":") for one in names.split()]

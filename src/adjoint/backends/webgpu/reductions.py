@@ -13,7 +13,7 @@ from ...kernels.rows import ROWS
 from ..launches import View
 from ..spaces import positive
 from .arrays import Array, contiguous
-from .lowering import Programs, lowering
+from .lowering import Programs, enter, lowering
 from .rows import lower_rows, without
 from .table import FUNCTIONS
 
@@ -31,59 +31,48 @@ def reduction(how: str, type: Type, truth: bool = False) -> Kernel:
     return Kernel((convert(reduce(how, x), BOOL if truth else type),))
 
 
-def enter(name: str, kernel: Callable[[np.dtype], Kernel], of_nothing: bool) -> None:
-    """Enter a reduction; `of_nothing`: whether it has a result where there are no elements."""
-
-    def call(to: Programs, x: View, *, axis: Any, keepdims: bool) -> None:
-        axes, described = positive(axis, x.ndim), kernel(x.dtype)
-        if not of_nothing and not math.prod([x.shape[k] for k in axes]):
-            raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
-        ones = without(x.shape, axes)
-        kept = tuple([n for k, n in enumerate(x.shape) if k not in axes])
-        out = to.result(ones if keepdims else kept, described.outputs[0].type.dtype)
-        lower_rows(to, described, [x], axes, [out.view(ones, contiguous(ones))])
-
-    call.__name__ = name
-    lowering(call)
+def lower_reduction(
+    name: str, kernel: Callable[..., Kernel], to: Programs, x: View, *, axis: Any, keepdims: bool
+) -> None:
+    axes, described = positive(axis, x.ndim), kernel(x.dtype)
+    if name in OF_SOMETHING and not math.prod([x.shape[k] for k in axes]):
+        raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+    ones = without(x.shape, axes)
+    kept = tuple([n for k, n in enumerate(x.shape) if k not in axes])
+    out = to.result(ones if keepdims else kept, described.outputs[0].type.dtype)
+    lower_rows(to, described, [x], axes, [out.view(ones, contiguous(ones))])
 
 
-def total(how: str) -> Callable[[np.dtype], Kernel]:
-    def kernel(dtype: np.dtype) -> Kernel:
-        if dtype.kind == "b":
-            raise TypeError("numbers are needed")
-        return reduction(how, TYPES[dtype])
-
-    return kernel
+def total(how: str, dtype: np.dtype) -> Kernel:
+    if dtype.kind == "b":
+        raise TypeError("numbers are needed")
+    return reduction(how, TYPES[dtype])
 
 
-enter("sum", total("sum"), True)
-enter("prod", total("prod"), True)
-enter("max", lambda dtype: reduction("max", TYPES[dtype]), False)
-enter("min", lambda dtype: reduction("min", TYPES[dtype]), False)
-enter("any", lambda dtype: reduction("max", TYPES[dtype], truth=True), True)
-enter("all", lambda dtype: reduction("min", TYPES[dtype], truth=True), True)
-enter("argmax", lambda dtype: rows("argmax", dtype), False)
-enter("argmin", lambda dtype: rows("argmin", dtype), False)
-enter("norm", lambda dtype: rows("scaled_norm", dtype), True)
-enter("logsumexp", lambda dtype: rows("logsumexp", dtype), True)
+REDUCTIONS: dict[str, Callable[..., Kernel]] = {
+    **{how: functools.partial(total, how) for how in ("sum", "prod")},
+    "max": lambda dtype: reduction("max", TYPES[dtype]),
+    "min": lambda dtype: reduction("min", TYPES[dtype]),
+    "any": lambda dtype: reduction("max", TYPES[dtype], truth=True),
+    "all": lambda dtype: reduction("min", TYPES[dtype], truth=True),
+    **{name: functools.partial(rows, name) for name in ("argmax", "argmin", "logsumexp")},
+    "norm": functools.partial(rows, "scaled_norm"),
+}
+OF_SOMETHING = ("max", "min", "argmax", "argmin")  # without elements they have no result
+
+for op, kernel in REDUCTIONS.items():
+    enter(op, functools.partial(lower_reduction, op, kernel))
 
 
-def enter_rows(name: str, described: str) -> None:
-    """Enter an op along rows that nothing else belongs to."""
-
-    def call(to: Programs, *views: View, axis: Any) -> None:
-        kernel = rows(described, *(x.dtype for x in views))
-        lower_rows(to, kernel, views, positive(axis, views[0].ndim))
-
-    call.__name__ = name
-    lowering(call)
+def along_rows(name: str, to: Programs, *views: View, axis: Any) -> None:
+    """An op along rows that nothing else belongs to."""
+    kernel = rows(name, *(x.dtype for x in views))
+    lower_rows(to, kernel, views, positive(axis, views[0].ndim))
 
 
-enter_rows("softmax", "softmax")
-enter_rows("masked_softmax", "masked_softmax")
-enter_rows("log_softmax", "log_softmax")
-enter_rows("moments", "moments")
-enter_rows("deviation", "scaled_deviation")
+for op in ("softmax", "masked_softmax", "log_softmax", "moments"):
+    enter(op, functools.partial(along_rows, op))
+enter("deviation", functools.partial(along_rows, "scaled_deviation"))
 
 
 @lowering

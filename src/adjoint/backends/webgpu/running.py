@@ -9,16 +9,15 @@ fewer roundings: a first pass finds the state of each part, a short one what is 
 
 import functools
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ..launches import View
 from .arrays import WGSL
-from .lowering import Programs, lowering
+from .lowering import Programs, enter
 from .maps import as_contiguous
-from .programs import Program
+from .programs import Program, power_of_two
 
 LANES = 256  # invocations of a workgroup
 EACH = 8  # elements that one of them takes at a time
@@ -130,34 +129,14 @@ INTEGER_RECURRENCE = Scan(
 )
 
 
-@lowering
-def cumulative_sum(to: Programs, x: View, *, axis: int, reverse: bool) -> None:
-    lower_scan(to, "sum", [x], axis, reverse)
-
-
-@lowering
-def cumulative_prod(to: Programs, x: View, *, axis: int, reverse: bool) -> None:
-    lower_scan(to, "prod", [x], axis, reverse)
-
-
-@lowering
-def recurrence(to: Programs, a: View, b: View, *, axis: int, reverse: bool) -> None:
-    lower_scan(to, "recurrence", [a, b], axis, reverse)
-
-
-@lowering
-def scaled_recurrence(to: Programs, a: View, b: View, n: View, *, axis: int, reverse: bool) -> None:
-    lower_scan(to, "scaled recurrence", [a, b, n], axis, reverse)
-
-
-def lower_scan(to: Programs, name: str, views: Sequence[View], axis: int, reverse: bool) -> None:
-    """The views have one shape and dtype."""
+def lower_scan(name: str, to: Programs, *views: View, axis: int, reverse: bool) -> None:
+    """Views of one shape and dtype: x of a sum or product, a, b and n of recurrences."""
     shape, dtype = views[0].shape, views[0].dtype
     scan = scan_of(name, dtype)
     results = [to.result(shape, dtype) for _ in range(1 + bool(scan.exponent))]
     if not math.prod(shape):
         return
-    views = [as_contiguous(to, x) for x in views]
+    views = tuple([as_contiguous(to, x) for x in views])
     axis %= len(shape)
     length, inner = shape[axis], math.prod(shape[axis + 1 :])
     rows = math.prod(shape) // length
@@ -172,6 +151,12 @@ def lower_scan(to: Programs, name: str, views: Sequence[View], axis: int, revers
     to.launch(program(name, dtype, "totals"), groups, *views, before, **words)
     to.launch(program(name, dtype, "before"), -(-rows // LANES), before, **words)
     to.launch(program(name, dtype, "out"), groups, *views, before, *results, **words)
+
+
+enter("cumulative_sum", functools.partial(lower_scan, "sum"))
+enter("cumulative_prod", functools.partial(lower_scan, "prod"))
+enter("recurrence", functools.partial(lower_scan, "recurrence"))
+enter("scaled_recurrence", functools.partial(lower_scan, "scaled recurrence"))
 
 
 def split(rows: int, inner: int, length: int, stepwise: bool) -> tuple[int, int, int]:
@@ -190,11 +175,6 @@ def split(rows: int, inner: int, length: int, stepwise: bool) -> tuple[int, int,
         parts = max(-(-chunks // MOST_CHUNKS), min(wanted, chunks // 4), 1)
     chunks = -(-chunks // parts)
     return width, parts, chunks
-
-
-def power_of_two(n: int) -> int:
-    """The least one that isn't below n."""
-    return 1 << (n - 1).bit_length()
 
 
 def scan_of(name: str, dtype: np.dtype) -> Scan:

@@ -4,18 +4,33 @@ A matrix that is singular has NaNs for its results; the error is raised when dat
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from ..._foundation.errors import AdjointError, GradientError
+from ...kernels.language import (
+    F32,
+    U32,
+    Kernel,
+    absolute,
+    convert,
+    element,
+    equal,
+    reduce,
+    scalar,
+    select,
+)
+from ...kernels.ops import is_finite, is_nan
 from ..cpu.solving import SINGULAR
 from ..launches import View
 from . import elimination
-from .arrays import Ints
+from .arrays import Ints, contiguous
 from .lowering import Programs, lowering
-from .maps import as_contiguous, copy
-from .programs import per_element, wgsl
-from .stacks import ELEMENT, check_size, over, place, stacked, step_words, steps
+from .maps import as_contiguous, copy, lower_map
+from .programs import per_element
+from .rows import lower_rows, without
+from .stacks import over, place, stacked, step_words, steps
 from .status import WORD, refusal
 
 PIVOT = np.dtype("i4")
@@ -30,14 +45,7 @@ DIAGONAL = per_element("zeros_on_diagonal", "x:f32 -> found", "n " + steps("x"),
     }}
     found[at] = first;""")
 
-UNLESS = per_element(
-    "copy_unless",
-    "x:f32 found -> out:f32",
-    f"rows columns found_step nan:f32 {steps('x')}",
-)(f"""
-    {ELEMENT}
-    let value = x[{place("x", "matrix", "row", "column")}];
-    out[at] = select(value, p.nan, found[matrix * p.found_step] != 0u);""")
+UNLESS = Kernel((select(equal(element(1, U32), 0), element(0, F32), math.nan),))
 
 
 def zeros_on_diagonal(to: Programs, x: View) -> View:
@@ -51,8 +59,8 @@ def zeros_on_diagonal(to: Programs, x: View) -> View:
 def copy_unless(to: Programs, out: View, found: View, x: View) -> None:
     """Copy matrices in three axes to memory without gaps: NaNs where something is found. One word
     may be for all."""
-    words = {"rows": x.shape[1], "columns": x.shape[2], "found_step": found.size > 1}
-    to.launch_each(UNLESS, x.size, x, found, out, nan=math.nan, **words, **step_words(x=x))
+    words = found.view((found.size, 1, 1), (1, 0, 0))
+    lower_map(to, UNLESS, [x, words], [out.view(x.shape, contiguous(x.shape))])
 
 
 def singular(asked: str, shape: Ints, index: int, word: int) -> AdjointError:
@@ -78,19 +86,15 @@ def no_gradient(asked: str, index: int, word: int) -> AdjointError:
 
 @lowering
 def lu(to: Programs, x: View) -> None:
-    factorize(to, to.result(x.shape, x.dtype), to.result(x.shape[:-1], PIVOT), x)
+    factorized(to, x, to.result)
 
 
-def factorize(to: Programs, factors: View, pivots: View, x: View) -> None:
+def factorized(to: Programs, x: View, memory: Callable[..., View]) -> tuple[View, View]:
+    """Factors and pivots in new memory: `to.result`, or `to.temporary` if nobody sees them."""
+    factors, pivots = memory(x.shape, x.dtype), memory(x.shape[:-1], PIVOT)
     copy(to, factors, x)
     if x.size:
         elimination.lu(to, stacked(to, factors), pivots)
-
-
-def factorized(to: Programs, x: View) -> tuple[View, View]:
-    """Factors and pivots that nobody sees."""
-    factors, pivots = to.temporary(x.shape, x.dtype), to.temporary(x.shape[:-1], PIVOT)
-    factorize(to, factors, pivots, x)
     return factors, pivots
 
 
@@ -131,7 +135,7 @@ def identity(to: Programs, x: View) -> View:
 @lowering
 def inv(to: Programs, x: View) -> None:
     out = to.result(x.shape, x.dtype)
-    solve_factored(to, out, *factorized(to, x), identity(to, x), False, "inv")
+    solve_factored(to, out, *factorized(to, x, to.temporary), identity(to, x), False, "inv")
 
 
 # Triangles.
@@ -176,44 +180,31 @@ def cholesky_solve(to: Programs, x: View, y: View) -> None:
 
 # How far from singular.
 
-GROWTH = wgsl(
-    "growth",
-    "x:f32 inverse:f32 -> found",
-    f"count n most:f32 {steps('x', 'inverse')}",
-    declarations="""
-// As bits, whose order is that of positive numbers; NaNs are larger than all.
-var<workgroup> elements: atomic<u32>;
-var<workgroup> norm: atomic<u32>;
-var<workgroup> inverse_norm: atomic<u32>;
-""",
-)(f"""
-    if (group >= p.count) {{ return; }}
-    if (lane == 0u) {{
-        atomicStore(&elements, 0u);
-        atomicStore(&norm, 0u);
-        atomicStore(&inverse_norm, 0u);
-    }}
-    workgroupBarrier();
-    for (var i = lane; i < p.n; i += 64u) {{
-        var sums = vec2<f32>();
-        var largest = 0u;
-        for (var j = 0u; j < p.n; j++) {{
-            let both = abs(vec2<f32>(
-                x[{place("x", "group", "i", "j")}], inverse[{place("inverse", "group", "i", "j")}]
-            ));
-            sums += both;
-            largest = max(largest, bitcast<u32>(both.x));
-        }}
-        atomicMax(&elements, largest);
-        atomicMax(&norm, bitcast<u32>(sums.x));
-        atomicMax(&inverse_norm, bitcast<u32>(sums.y));
-    }}
-    workgroupBarrier();
-    if (lane == 0u) {{
-        let grown = bitcast<f32>(atomicLoad(&norm)) * bitcast<f32>(atomicLoad(&inverse_norm));
-        let near = bitcast<u32>(grown) >= bitcast<u32>(p.most);
-        found[group] = select(0u, 1u, near && atomicLoad(&elements) < 0x7f800000u);
-    }}""")
+MAGNITUDES = {how: Kernel((reduce(how, absolute(element(0, F32))),)) for how in ("sum", "max")}
+
+
+def magnitudes(to: Programs, how: str, x: View, *axes: int) -> View:
+    """Sums of absolute values, or the largest, along axes, which stay as ones."""
+    out = to.temporary(without(x.shape, axes), x.dtype)
+    lower_rows(to, MAGNITUDES[how], [x], axes, [out])
+    return out
+
+
+def norms(to: Programs, x: View) -> View:
+    """For matrices in three axes, the largest sum of the absolute values of a row."""
+    return magnitudes(to, "max", magnitudes(to, "sum", x, 2), 1)
+
+
+def growing() -> Kernel:
+    """Whether the product of norms is as large as a number, or NaN; but not if elements were that
+    large already."""
+    (norm, inverse, largest), most = (element(k, F32) for k in range(3)), scalar(0, F32)
+    grown = norm * inverse
+    near = (grown >= most) | is_nan(grown)
+    return Kernel((convert(near & is_finite(largest), U32),))
+
+
+GROWTH = growing()
 
 
 @lowering
@@ -221,14 +212,12 @@ def far_from_singular(to: Programs, x: View, *, power: float, asked: str) -> Non
     out = to.result(x.shape, x.dtype)
     if not x.size:
         return
-    check_size(x)
     matrices, inverse = stacked(to, x), stacked(to, identity(to, x))
-    factors, pivots = factorized(to, x)
+    factors, pivots = factorized(to, x, to.temporary)
     elimination.lu_solve(to, stacked(to, factors), pivots, inverse, transposed=False)
-    count, n, _ = matrices.shape
-    found = to.temporary((count,), WORD)
-    words = {"count": count, "n": n, "most": float(np.finfo(x.dtype).eps) ** -power}
-    words |= step_words(x=matrices, inverse=inverse)
-    to.launch(GROWTH, count, matrices, inverse, found, **words)
+    known = [norms(to, matrices), norms(to, inverse), magnitudes(to, "max", matrices, 1, 2)]
+    found = to.temporary((matrices.shape[0], 1, 1), WORD)
+    most = float(np.finfo(x.dtype).eps) ** -power
+    lower_map(to, GROWTH, known, [found], numbers={0: most})
     to.report(found, no_gradient, asked)
     copy_unless(to, out, found, matrices)

@@ -11,11 +11,11 @@ from ..launches import View
 from ..spaces import merged
 from .arrays import Array, contiguous
 from .fills import per_axis, stored_as, walk
-from .indexing import INT32, UINT32, along_axis, words_of
+from .indexing import INT32, UINT32, along_axis, numbered_flags, words_of
 from .lowering import Programs, lowering, on_arrays
 from .maps import as_contiguous, copy
 from .programs import WORKGROUP, Program, per_element, wgsl
-from .table import FUNCTIONS, entry
+from .table import entry
 
 EACH = 4  # elements that an invocation has in its workgroup's memory
 TILE = EACH * WORKGROUP  # elements that a workgroup sorts
@@ -245,8 +245,7 @@ def searching(type: str, kind: str) -> Program:
 def unique(x: Array) -> tuple[Array, Array, Array]:
     """Every NaN is distinct, as it isn't equal to itself."""
     order, flags = flagged(x)
-    numbers = FUNCTIONS["cumulative_sum"](flags, axis=0, reverse=False)
-    count = int(x.gpu.read(numbers.view((), (), x.size - 1))) if x.size else 0
+    numbers, count = numbered_flags(flags)
     return distinct(order, flags, numbers, count=count)
 
 

@@ -3,7 +3,6 @@ matrices, rows, columns, with any strides. A program knows each by four words.""
 
 import math
 
-from ...kernels.ops import Unsupported
 from ..launches import View
 from ..spaces import Ints, steps_in
 from .lowering import Programs
@@ -37,13 +36,6 @@ ELEMENT = """
     let column = at % p.columns;
     let row = at / p.columns % p.rows;
     let matrix = at / p.columns / p.rows;"""
-LARGEST = 1024  # rows of matrices that one workgroup looks through; beyond it the host does
-
-
-def check_size(*xs: View) -> None:
-    """Leave matrices to the host that are too large."""
-    if max(max(x.shape[-2:]) for x in xs) > LARGEST:
-        raise Unsupported(f"one workgroup for a matrix of more than {LARGEST} rows or columns")
 
 
 def stacked(to: Programs, x: View) -> View:

@@ -5,7 +5,6 @@
 
 LANES = 64  # of a workgroup
 TALL = 8  # elements of a tile along windows, or along columns of a convolution's weight
-SUMMED = {"f32": "f32", "f16": "f32", "i32": "i32", "u32": "u32"}
 
 
 def repeated(text: str, **counts: int) -> str:

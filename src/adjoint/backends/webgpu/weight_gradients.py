@@ -16,8 +16,8 @@ from .arrays import WGSL
 from .fills import axis_words, per_axis
 from .lowering import Programs, lowering
 from .programs import ROUNDS, Program, wgsl
-from .tiles import total
-from .unrolled import LANES, SUMMED, TALL, by_axis, loaded, repeated, vectors, width
+from .tiles import SUMMED, total
+from .unrolled import LANES, TALL, by_axis, loaded, repeated, vectors, width
 
 WORKGROUPS = 128  # up to which the sums are split
 LEAST = 1024  # terms of a sum that is split off

@@ -7,6 +7,7 @@ the other.
 
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,8 @@ from .fills import axis_words, per_axis
 from .lowering import LOWERINGS, Programs, lowering
 from .maps import as_contiguous
 from .programs import Program, check_rounds, per_element
-from .unrolled import LANES, SUMMED, by_axis
+from .tiles import SUMMED
+from .unrolled import LANES, by_axis
 
 Pairs = tuple[tuple[int, int], ...]
 MANY = 4  # times the elements along the axes: where axes are done one after the other
@@ -108,11 +110,16 @@ SPREAD_LOOP = """
 """
 
 
-def total(name: str, type: str, to: str, rank: int, words: str, axis: str, loop: str) -> Program:
+SUMS = "sums", WINDOW_WORDS, WINDOW_AXIS, WINDOW_LOOP
+SPREAD = "spread", SPREAD_WORDS, SPREAD_AXIS, SPREAD_LOOP
+
+
+@functools.cache
+def total(how: tuple[str, str, str, str], type: str, to: str, rank: int) -> Program:
     """The sum of what a loop over axes visits, for each element of the output."""
-    number, name = SUMMED[type], f"{name} {type} {to} {rank}"
-    words = "at_x x_plane " + per_axis(rank, words)
-    return per_element(name, f"x:{type} -> out:{to}", words, workgroup=LANES)(f"""
+    (name, words, axis, loop), number = how, SUMMED[type]
+    words, arrays = "at_x x_plane " + per_axis(rank, words), f"x:{type} -> out:{to}"
+    return per_element(f"{name} {type} {to} {rank}", arrays, words, workgroup=LANES)(f"""
     var left = at;
     {by_axis(axis, rank)}
     var sum = {number}();
@@ -121,14 +128,12 @@ def total(name: str, type: str, to: str, rank: int, words: str, axis: str, loop:
     out[at] = {to}(sum);""")
 
 
-@functools.cache
-def sums(type: str, to: str, rank: int) -> Program:
-    return total("sums", type, to, rank, WINDOW_WORDS, WINDOW_AXIS, WINDOW_LOOP)
-
-
-@functools.cache
-def spread(type: str, to: str, rank: int) -> Program:
-    return total("spread", type, to, rank, SPREAD_WORDS, SPREAD_AXIS, SPREAD_LOOP)
+def launch_total(
+    to: Programs, how: tuple, x: View, out: View, words: Callable[[View, View], dict[str, int]]
+) -> None:
+    x, plane = planes(to, x)
+    program = total(how, WGSL[x.dtype], WGSL[out.dtype], x.ndim - 2)
+    to.launch_each(program, out.size, x, out, x_plane=plane, **words(x, out))
 
 
 def planes(to: Programs, x: View) -> tuple[View, int]:
@@ -170,6 +175,13 @@ class Windows(NamedTuple):
         columns = x.shape[2:], out.shape[2:], self.kernel, before, self.dilation, self.stride
         return axis_words(WINDOW_WORDS, *columns, x.strides[2:], contiguous(x.shape)[2:])
 
+    def spread_words(self, x: View, out: View) -> dict[str, int]:
+        met = [-(-k // s) for k, s in zip(self.kernel, self.stride, strict=True)]
+        check_rounds("the gradient of pooling", 3 * math.prod(met))
+        before = [start for start, _ in self.padding]
+        columns = x.shape[2:], out.shape[2:], self.kernel, before, self.stride, x.strides[2:]
+        return axis_words(SPREAD_WORDS, *columns)
+
 
 def only(axis: int, values: tuple, other: object) -> tuple:
     return tuple(value if k == axis else other for k, value in enumerate(values))
@@ -209,9 +221,7 @@ def window_sum(to: Programs, x: View, *, kernel, stride, padding) -> None:
     for axis, part in windows.steps(kernel):
         wide = widened(result.dtype)
         out = to.temporary(part.shape(x.shape), wide) if axis else result
-        x, plane = planes(to, x)
-        program = sums(WGSL[x.dtype], WGSL[out.dtype], len(kernel))
-        to.launch_each(program, out.size, x, out, x_plane=plane, **part.words(x, out))
+        launch_total(to, SUMS, x, out, part.words)
         x = out
 
 
@@ -229,17 +239,5 @@ def window_spread(to: Programs, x: View, *, shape, kernel, stride, padding) -> N
     for axis, part in Windows(kernel, stride, padding, (1,) * len(kernel)).steps(met):
         own = (*x.shape[: axis + 2], *shape[axis + 2 :])
         out = to.temporary(own, widened(result.dtype)) if axis else result
-        spread_windows(to, x, out, part)
+        launch_total(to, SPREAD, x, out, part.spread_words)
         x = out
-
-
-def spread_windows(to: Programs, x: View, out: View, windows: Windows) -> None:
-    """The same by one launch."""
-    met = [-(-k // s) for k, s in zip(windows.kernel, windows.stride, strict=True)]
-    check_rounds("the gradient of pooling", 3 * math.prod(met))
-    x, plane = planes(to, x)
-    before = [start for start, _ in windows.padding]
-    columns = x.shape[2:], out.shape[2:], windows.kernel, before, windows.stride, x.strides[2:]
-    words = axis_words(SPREAD_WORDS, *columns)
-    program = spread(WGSL[x.dtype], WGSL[out.dtype], len(met))
-    to.launch_each(program, out.size, x, out, x_plane=plane, **words)

@@ -23,14 +23,14 @@ def correlate(tile: Tile) -> Writer:
     be full, and computes some channels a second time.
     """
     write = Writer("correlate", WORDS)
-    rest, tile_part = write.split("%chunk", write["tile_parts"])
-    rest, block_part = write.split(rest, write["block_parts"])
-    image_part, group = write.split(rest, write["groups"])
+    rest, tile_part = write.divided("%chunk", write["tile_parts"])
+    rest, block_part = write.divided(rest, write["block_parts"])
+    image_part, group = write.divided(rest, write["groups"])
     first_tile, last_tile = write.share(write["tiles"], tile_part, write["tile_parts"])
     first_block, last_block = write.share(write["blocks"], block_part, write["block_parts"])
     first_image, last_image = write.share(write["images"], image_part, write["image_parts"])
-    x = write.offset(write["x_at"], write.product(group, write["x_group"]))
-    final = write.new(f"sub i64 {write['channels']}, {tile.rows}")
+    x = write.moved(write["x_at"], (group, "x_group"))
+    final = write.sub(write["channels"], tile.rows)
     group_channel = write.product(group, write["channels"])
     group_block = write.product(group, write["blocks"])
     block_bytes = write.product(write["taps"], tile.rows * tile.size)
@@ -43,16 +43,16 @@ def correlate(tile: Tile) -> Writer:
         channel = write.add(group_channel, begin)
         number = write.add(group_block, block)
         w = write.offset(write["w_at"], write.product(number, block_bytes))
-        target = write.offset(write["out_at"], write.product(channel, write["out_channel"]))
+        target = write.moved(write["out_at"], (channel, "out_channel"))
         bias = write.offset(write["bias_at"], write.product(channel, tile.size))
         with (
             write.loop(first_image, last_image) as image,
             write.loop(tiles, end) as place,
         ):
-            source = write.offset(x, write.product(image, write["x_image"]))
-            out = write.offset(target, write.product(image, write["out_image"]))
+            source = write.moved(x, (image, "x_image"))
+            out = write.moved(target, (image, "out_image"))
             number = write.product(place, tile.columns)
-            numbers = [write.add(number, str(column)) for column in range(tile.columns)]
+            numbers = [write.add(number, column) for column in range(tile.columns)]
             sums = sums_of_taps(write, tile, source, w, numbers)
             store(write, tile, sums, bias, out, numbers)
     return write
@@ -65,23 +65,23 @@ def sums_of_taps(write: Writer, tile: Tile, x: str, w: str, numbers: list[str]) 
     segment = write["segment"]
 
     def part(first: str) -> list[str]:
-        left = write.new(f"sub i64 {write['taps']}, {first}")
+        left = write.sub(write["taps"], first)
         taps = write.offset(write["taps_at"], write.product(first, 4))
         weights = write.offset(w, write.product(first, tile.rows * tile.size))
 
         def step(index: str, sums: list[str]) -> list[str]:
             return products(write, tile, sources, taps, weights, index, sums)
 
-        return write.carried(write.minimum(left, segment), tile.vector, zeros, step)
+        return write.repeated(write.minimum(left, segment), tile.vector, zeros, step)
 
     def add_part(index: str, sums: list[str]) -> list[str]:
-        first = write.product(write.add(index, "1"), segment)
+        first = write.product(write.add(index, 1), segment)
         both = zip(sums, part(first), strict=True)
         return [write.new(f"fadd {tile.vector} {total}, {more}") for total, more in both]
 
     start = part("0")
-    others = write.new(f"sub i64 {write['segments']}, 1")
-    return write.carried(others, tile.vector, start, add_part)
+    others = write.sub(write["segments"], 1)
+    return write.repeated(others, tile.vector, start, add_part)
 
 
 def products(
@@ -90,14 +90,14 @@ def products(
     """The sums with one more tap."""
     distance = write.entry(taps, index)
     places = [write.offset(source, distance) for source in sources]
-    values = [write.load(tile.vector, place, tile.size) for place in places]
+    values = [write.load(place, tile.scalar, count=tile.lanes) for place in places]
     weights = write.offset(w, write.product(index, tile.rows * tile.size))
     new = []
     for row in range(tile.rows):
         place = write.offset(weights, str(row * tile.size))
-        weight = write.splat(tile, write.load(tile.scalar, place, tile.size))
+        weight = write.splat(tile.scalar, write.load(place, tile.scalar), tile.lanes)
         new += [
-            write.fma(tile, value, weight, sums[row * tile.columns + column])
+            write.fma(tile.scalar, tile.lanes, value, weight, sums[row * tile.columns + column])
             for column, value in enumerate(values)
         ]
     return new
@@ -109,8 +109,8 @@ def store(
     places = [write.offset(out, write.entry(write["out_places_at"], k)) for k in numbers]
     for row in range(tile.rows):
         place = write.offset(bias, str(row * tile.size))
-        add = write.splat(tile, write.load(tile.scalar, place, tile.size))
+        add = write.splat(tile.scalar, write.load(place, tile.scalar), tile.lanes)
         for column in range(tile.columns):
             total = write.new(f"fadd {tile.vector} {sums[row * tile.columns + column]}, {add}")
-            write.store(tile.vector, total, places[column], tile.size)
+            write.store(total, places[column], tile.scalar, count=tile.lanes)
             places[column] = write.offset(places[column], write["out_channel"])

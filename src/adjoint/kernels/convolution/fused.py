@@ -22,7 +22,7 @@ def correlate_images(mover: Tile, tile: Tile) -> Writer:
     names = [word for word in NAMES if word not in OWN]
     write = Writer("correlate_images", names, *kernels)
     slot = free_slot(write)
-    scratch = write.offset(write["scratch_at"], write.product(slot, write["slot_bytes"]))
+    scratch = write.moved(write["scratch_at"], (slot, "slot_bytes"))
     move = write.product("%chunk", write["image_step"])
     source = write.offset(write["pack_source_at"], move)
     known = {"pack_source_at": source, "pack_out_at": scratch, "correlate_x_at": scratch}
@@ -32,7 +32,7 @@ def correlate_images(mover: Tile, tile: Tile) -> Writer:
     first = write.product("%chunk", write["groups"])
     with write.loop(first, write.add(first, write["groups"])) as chunk:
         write.line(f"call void @correlate(ptr {correlate}, i64 {chunk})")
-    place = write.offset(write["slots_at"], write.product(slot, 8))
+    place = write.at(write["slots_at"], "i64", slot)
     write.line(f"store atomic i64 0, ptr {place} release, align 8")
     return write
 
@@ -43,7 +43,7 @@ def block_of(write: Writer, prefix: str, names: Sequence[str], known: dict[str, 
     for place, each in enumerate(names):
         type = "ptr" if each.endswith("_at") else "i64"
         word = known.get(prefix + each) or write[prefix + each]
-        write.store(type, word, write.offset(block, str(8 * place)), 8)
+        write.line(f"store {type} {word}, ptr {write.at(block, 'i64', place)}, align 8")
     return block
 
 
@@ -54,10 +54,10 @@ def free_slot(write: Writer) -> str:
     write.jump(look)
     write.start(look)
     place = len(write.lines)
-    at = write.offset(write["slots_at"], write.product(number, 8))
+    at = write.at(write["slots_at"], "i64", number)
     used = write.new(f"atomicrmw xchg ptr {at}, i64 1 acquire")
-    following = write.new(f"srem i64 {write.add(number, '1')}, {write['slots']}")
-    write.branch(write.new(f"icmp eq i64 {used}, 0"), found, look)
+    following = write.new(f"srem i64 {write.add(number, 1)}, {write['slots']}")
+    write.branch(write.compare("eq", used, 0), found, look)
     phi = f"{number} = phi i64 [0, %{before}], [{following}, %{look}]"
     write.lines.insert(place, phi)
     write.start(found)

@@ -99,7 +99,7 @@ def axes(x: Ints, kernel: Ints, stride: Ints, padding, dilation: Ints, out: Ints
     return [NO_AXIS] * (3 - len(found)) + found
 
 
-def forward(geometry: list[Axis], apart: bool) -> tuple[Packing, Part]:
+def forward(geometry: list[Axis], apart: bool) -> tuple[Packing, list[Part]]:
     """x, packed; the output is one part: place p reads p * stride + k * dilation.
 
     `apart`: each column of the filter has rows of its own, without anything between them.
@@ -127,7 +127,7 @@ def forward(geometry: list[Axis], apart: bool) -> tuple[Packing, Part]:
         for d, h, (shift, move) in product(*reach[:2], columns)
     ]
     count = (depth.out, height.out, width.out)
-    return packing, Part(tuple(enumerate(taps)), (0, 0, 0), (1, 1, 1), count)
+    return packing, [Part(tuple(enumerate(taps)), (0, 0, 0), (1, 1, 1), count)]
 
 
 def column_reach(width: Axis, apart: bool) -> list[tuple[int, int]]:

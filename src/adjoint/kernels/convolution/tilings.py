@@ -5,6 +5,7 @@ Costs are counted in multiplications of vectors, of which two begin in each cycl
 
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -149,7 +150,7 @@ def work(
     part: Part,
     channels: tuple[int, int, int],
     size: int,
-    segment: int = SEGMENT,
+    segment: int,
 ) -> Work:
     groups, inputs, outputs = channels
     lanes = machine.bytes // size
@@ -181,15 +182,8 @@ def forward(machine: Machine, shape: Shape) -> Correlation:
     """conv."""
     inputs, taps = shape.w[1], math.prod(shape.w[2:])
     steps = (shape.outputs * inputs * taps, inputs * taps, taps)
-    candidates = []
-    for apart in (False, True):
-        layout, part = geometry.forward(shape.axes, apart)
-        one = work(machine, layout, part, (shape.groups, inputs, shape.outputs), shape.size)
-        out = (shape.w[0], *shape.out)
-        candidates.append(
-            Correlation(layout, (one,), shape.groups, inputs, shape.outputs, steps, out)
-        )
-    return min(candidates, key=lambda tiling: tiling.cost)
+    channels, out = (shape.groups, inputs, shape.outputs), (shape.w[0], *shape.out)
+    return cheapest(machine, shape, geometry.forward, channels, steps, out, SEGMENT)
 
 
 @functools.lru_cache(1024)
@@ -199,14 +193,25 @@ def backward(machine: Machine, shape: Shape) -> Correlation:
     steps = (inputs * outputs * taps, taps, outputs * taps)
     # A matrix product and the additions of its columns round less the fewer channels there are.
     segment = min(max(3 * inputs, 32), SEGMENT)
+    channels = (shape.groups, inputs, outputs)
+    return cheapest(machine, shape, geometry.backward, channels, steps, shape.x, segment)
+
+
+def cheapest(
+    machine: Machine,
+    shape: Shape,
+    cut: Callable[[list[Axis], bool], tuple[Packing, list[Part]]],
+    channels: tuple[int, int, int],
+    steps: Ints,
+    out: Ints,
+    segment: int,
+) -> Correlation:
+    """The better of two layouts, into which a source is `cut`."""
     candidates = []
     for apart in (False, True):
-        layout, parts = geometry.backward(shape.axes, apart)
-        works = tuple(
-            work(machine, layout, part, (shape.groups, inputs, outputs), shape.size, segment)
-            for part in parts
-        )
-        candidates.append(Correlation(layout, works, shape.groups, inputs, outputs, steps, shape.x))
+        layout, parts = cut(shape.axes, apart)
+        works = [work(machine, layout, part, channels, shape.size, segment) for part in parts]
+        candidates.append(Correlation(layout, tuple(works), *channels, steps, out))
     return min(candidates, key=lambda tiling: tiling.cost)
 
 
@@ -244,7 +249,7 @@ def weights(machine: Machine, shape: Shape) -> WeightGradient:
 def weights_in(machine: Machine, shape: Shape, apart: bool) -> WeightGradient:
     size, groups, inputs = shape.size, shape.groups, shape.w[1]
     lanes = machine.bytes // size
-    layout, part = geometry.forward(shape.axes, apart)
+    layout, (part,) = geometry.forward(shape.axes, apart)
     places = geometry.places(layout, part.count, lanes)
     g_layout = g_packing(layout, part.count, places)
     taps = tap_places(layout, part, inputs)

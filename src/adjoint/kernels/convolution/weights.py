@@ -8,6 +8,7 @@ distances in bytes of each vector of a round of images in x and in g, and which 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..text import vector_of
 from .writer import Tile, Writer
 
 # Vectors and tails (of which some lanes count) are those of an image; channels those of a group; a
@@ -26,28 +27,28 @@ def add_weights(tile: Tile) -> Writer:
     last block begins early enough to be full.
     """
     write = Writer("add_weights", WORDS)
-    rest, tap_part = write.split("%chunk", write["tap_parts"])
-    rest, block_part = write.split(rest, write["block_parts"])
-    image_part, group = write.split(rest, write["groups"])
+    rest, tap_part = write.divided("%chunk", write["tap_parts"])
+    rest, block_part = write.divided(rest, write["block_parts"])
+    image_part, group = write.divided(rest, write["groups"])
     first_image, last_image = write.share(write["images"], image_part, write["image_parts"])
     first_block, last_block = write.share(write["blocks"], block_part, write["block_parts"])
     first_tile, last_tile = write.share(write["tap_tiles"], tap_part, write["tap_parts"])
-    final = write.new(f"sub i64 {write['channels']}, {tile.rows}")
+    final = write.sub(write["channels"], tile.rows)
     group_channel = write.product(group, write["channels"])
-    g_group = write.offset(write["g_at"], write.product(group_channel, write["g_channel"]))
-    x_group = write.offset(write["x_at"], write.product(group, write["x_group"]))
+    g_group = write.moved(write["g_at"], (group_channel, "g_channel"))
+    x_group = write.moved(write["x_at"], (group, "x_group"))
     all_blocks = write.product(rest, write["blocks"])
     with write.loop(first_image, last_image, write["round"]) as image:
-        left = write.new(f"sub i64 {last_image}, {image}")
+        left = write.sub(last_image, image)
         images = write.minimum(left, write["round"])
-        x = write.offset(x_group, write.product(image, write["x_image"]))
-        g = write.offset(g_group, write.product(image, write["g_image"]))
+        x = write.moved(x_group, (image, "x_image"))
+        g = write.moved(g_group, (image, "g_image"))
         with (
             each_span(write, images) as (begun, count, tails),
             write.loop(first_block, last_block) as block,
         ):
             begin = write.minimum(write.product(block, tile.rows), final)
-            rows = write.offset(g, write.product(begin, write["g_channel"]))
+            rows = write.moved(g, (begin, "g_channel"))
             first = write.product(write.add(all_blocks, block), write["tap_tiles"])
             with write.loop(first_tile, last_tile) as taps:
                 first_tap = write.product(taps, tile.columns)
@@ -62,21 +63,17 @@ def each_span(write: Writer, images: str) -> Iterator[tuple[str, str, str]]:
     """Where a span begins, how many vectors it has, and how many tails, which the last one has."""
     vectors = write.product(images, write["vectors"])
     tails = write.product(images, write["tails"])
-    none = write.new(f"icmp eq i64 {vectors}, 0")
-    with write.loop("0", write.new(f"select i1 {none}, i64 1, i64 {vectors}"), write["span"]) as at:
-        left = write.new(f"sub i64 {vectors}, {at}")
-        is_last = write.new(f"icmp sle i64 {left}, {write['span']}")
-        yield (
-            at,
-            write.minimum(left, write["span"]),
-            write.new(f"select i1 {is_last}, i64 {tails}, i64 0"),
-        )
+    none = write.compare("eq", vectors, 0)
+    with write.loop("0", write.select(none, "i64", 1, vectors), write["span"]) as at:
+        left = write.sub(vectors, at)
+        is_last = write.compare("sle", left, write["span"])
+        yield at, write.minimum(left, write["span"]), write.select(is_last, "i64", tails, 0)
 
 
 def one_tile(
     write: Writer, tile: Tile, x: str, g: str, first: str, begun: str, count: str, tails: str
 ) -> list[str]:
-    numbers = [write.add(first, str(column)) for column in range(tile.columns)]
+    numbers = [write.add(first, column) for column in range(tile.columns)]
     sources = [write.offset(x, write.entry(write["taps_at"], k)) for k in numbers]
     rows = [g]
     for _ in range(1, tile.rows):
@@ -89,7 +86,10 @@ def one_tile(
         xs = [loaded(write, tile, write.offset(s, x_place), lanes) for s in sources]
         gs = [loaded(write, tile, write.offset(s, g_place), lanes) for s in rows]
         pairs = [(g, x) for g in gs for x in xs]
-        return [write.fma(tile, g, x, total) for (g, x), total in zip(pairs, sums, strict=True)]
+        return [
+            write.fma(tile.scalar, tile.lanes, g, x, total)
+            for (g, x), total in zip(pairs, sums, strict=True)
+        ]
 
     def whole(index: str, sums: list[str]) -> list[str]:
         return add(write.entry(x_places, index), write.entry(g_places, index), "", sums)
@@ -100,13 +100,13 @@ def one_tile(
         return add(x_place, g_place, lanes, sums)
 
     start = ["zeroinitializer"] * (tile.rows * tile.columns)
-    sums = write.carried(count, tile.vector, start, whole)
-    return write.carried(tails, tile.vector, sums, tail)
+    sums = write.repeated(count, tile.vector, start, whole)
+    return write.repeated(tails, tile.vector, sums, tail)
 
 
 def loaded(write: Writer, tile: Tile, place: str, lanes: str) -> str:
     """A vector, with zeros in the lanes that don't count: infinity there must not become NaN."""
-    value = write.load(tile.vector, place, tile.size)
+    value = write.load(place, tile.scalar, count=tile.lanes)
     if not lanes:
         return value
     bits = write.new(f"trunc i64 {lanes} to i{tile.lanes}")
@@ -121,16 +121,12 @@ def add_to(write: Writer, tile: Tile, sums: list[str], out: str) -> None:
     for start in range(0, len(sums), tile.lanes):
         group = sums[start : start + tile.lanes]
         total = lane_sums(write, tile, group)
-        short = f"<{len(group)} x {tile.scalar}>"
-        if len(group) < tile.lanes:
-            lanes = ", ".join(f"i32 {k}" for k in range(len(group)))
-            total = write.new(
-                f"shufflevector {tile.vector} {total}, {tile.vector} poison, "
-                f"<{len(group)} x i32> <{lanes}>"
-            )
-        place = write.offset(out, str(start * tile.size))
-        before = write.load(short, place, tile.size)
-        write.store(short, write.new(f"fadd {short} {before}, {total}"), place, tile.size)
+        count, short = len(group), f"<{len(group)} x {tile.scalar}>"
+        if count < tile.lanes:
+            total = write.shuffle(tile.vector, total, "poison", range(count))
+        before = write.load(out, tile.scalar, start, count=count)
+        total = write.new(f"fadd {short} {before}, {total}")
+        write.store(total, out, tile.scalar, start, count)
 
 
 def lane_sums(write: Writer, tile: Tile, vectors: list[str]) -> str:
@@ -145,22 +141,10 @@ def lane_sums(write: Writer, tile: Tile, vectors: list[str]) -> str:
         first = [k for k in range(2 * tile.lanes) if k % segment < half]
         second = [k + half for k in first]
         pairs = [(*vectors[k : k + 2], "poison")[:2] for k in range(0, len(vectors), 2)]
-        vectors = [
-            write.new(
-                f"fadd {tile.vector} {shuffled(write, tile, x, y, first)}, "
-                f"{shuffled(write, tile, x, y, second)}"
-            )
-            for x, y in pairs
-        ]
+        halves = [[write.shuffle(tile.vector, x, y, k) for k in (first, second)] for x, y in pairs]
+        vectors = [write.new(f"fadd {tile.vector} {low}, {high}") for low, high in halves]
         segment = half
     return vectors[0]
-
-
-def shuffled(write: Writer, tile: Tile, x: str, y: str, lanes: list[int]) -> str:
-    places = ", ".join(f"i32 {k}" for k in lanes)
-    return write.new(
-        f"shufflevector {tile.vector} {x}, {tile.vector} {y}, <{tile.lanes} x i32> <{places}>"
-    )
 
 
 COLLECT_WORDS = (
@@ -171,42 +155,43 @@ COLLECT_WORDS = (
 def collect(tile: Tile) -> Writer:
     """The sums of all parts of the images, in order, as [channel, tap]; a chunk is a block."""
     write = Writer("collect", COLLECT_WORDS)
-    group, block = write.split("%chunk", write["blocks"])
-    final = write.new(f"sub i64 {write['channels']}, {tile.rows}")
+    group, block = write.divided("%chunk", write["blocks"])
+    final = write.sub(write["channels"], tile.rows)
     begin = write.minimum(write.product(block, tile.rows), final)
     channel = write.add(write.product(group, write["channels"]), begin)
-    row_bytes = write.product(write["taps"], tile.size)
-    out = write.offset(write["out_at"], write.product(channel, row_bytes))
+    out = write.at(write["out_at"], tile.scalar, write.product(channel, write["taps"]))
     first = write.product("%chunk", write["tap_tiles"])
-    whole = write.new(f"sdiv i64 {write['taps']}, {tile.columns}")
+    whole, rest = write.divided(write["taps"], tile.columns)
     tile_bytes = tile.rows * tile.columns * tile.size
     sums = write.offset(write["sums_at"], write.product(first, tile_bytes))
     with write.loop("0", whole) as number:
         source = write.offset(sums, write.product(number, tile_bytes))
         target = write.offset(out, write.product(number, tile.columns * tile.size))
-        for _ in range(tile.rows):
-            add_parts(write, f"<{tile.columns} x {tile.scalar}>", tile.size, source, target)
-            source = write.offset(source, str(tile.columns * tile.size))
-            target = write.offset(target, row_bytes)
-    rest = write.new(f"srem i64 {write['taps']}, {tile.columns}")
+        add_rows(write, tile, source, target, tile.columns)
     with write.loop("0", rest) as column:
         distance = write.product(column, tile.size)
         source = write.offset(sums, write.product(whole, tile_bytes), distance)
         target = write.offset(out, write.product(whole, tile.columns * tile.size), distance)
-        for _ in range(tile.rows):
-            add_parts(write, tile.scalar, tile.size, source, target)
-            source = write.offset(source, str(tile.columns * tile.size))
-            target = write.offset(target, row_bytes)
+        add_rows(write, tile, source, target, 1)
     return write
 
 
-def add_parts(write: Writer, type: str, size: int, first: str, out: str) -> None:
-    """out = the sum of what all parts of the images have at a place."""
-    others = write.new(f"sub i64 {write['image_parts']}, 1")
+def add_rows(write: Writer, tile: Tile, source: str, target: str, count: int) -> None:
+    """Write, for each row of a tile, the sum of what all parts of the images have at some taps."""
+    row_bytes = write.product(write["taps"], tile.size)
+    for _ in range(tile.rows):
+        write.store(sum_of_parts(write, tile, source, count), target, tile.scalar, count=count)
+        source = write.offset(source, tile.columns * tile.size)
+        target = write.offset(target, row_bytes)
+
+
+def sum_of_parts(write: Writer, tile: Tile, first: str, count: int) -> str:
+    type = vector_of(tile.scalar, count)
 
     def add(index: str, sums: list[str]) -> list[str]:
-        place = write.offset(first, write.product(write.add(index, "1"), write["part_bytes"]))
-        return [write.new(f"fadd {type} {sums[0]}, {write.load(type, place, size)}")]
+        place = write.offset(first, write.product(write.add(index, 1), write["part_bytes"]))
+        more = write.load(place, tile.scalar, count=count)
+        return [write.new(f"fadd {type} {sums[0]}, {more}")]
 
-    start = write.load(type, first, size)
-    write.store(type, write.carried(others, type, [start], add)[0], out, size)
+    start = write.load(first, tile.scalar, count=count)
+    return write.repeated(write.sub(write["image_parts"], 1), type, [start], add)[0]

@@ -9,11 +9,26 @@ from ...functions._arguments import as_count, reject
 from .module import Module
 
 
-class Applied(Module):
+class Kind(Module):
+    """Layers that differ in some attributes of their classes: the words of their class statements,
+    as in `class ReLU(OfOne, function=F.relu)`."""
+
+    words: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, **words: Any) -> None:
+        own = {name: words.pop(name) for name in cls.words if name in words}
+        super().__init_subclass__(**words)  # refuses words that aren't known
+        for name, value in own.items():
+            setattr(cls, name, staticmethod(value) if callable(value) else value)
+
+
+class Applied(Kind):
     """A layer without parameters: a function of its inputs, whose options are attributes."""
 
+    words = ("function", "options", "shown", "spatial", "more")
     function: Callable[..., Any]
     options: tuple[str, ...] = ()
+    shown: tuple[str, ...] | None = None  # in its repr, if not all options
 
     def __init__(self, *more: Any, **unknown: Any) -> None:
         super().__init__()
@@ -27,7 +42,7 @@ class Applied(Module):
         return self.function(*inputs, **{name: getattr(self, name) for name in self.options})
 
     def extra_repr(self) -> str:
-        return settings(self, *self.options)
+        return settings(self, *(self.options if self.shown is None else self.shown))
 
 
 class OfOne(Applied):

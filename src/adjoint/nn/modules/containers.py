@@ -3,12 +3,14 @@
 import operator
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..._foundation.errors import DTypeError, IndexingError
 from .module import Module
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
+
+T = TypeVar("T")
 
 
 class Numbered(Module):
@@ -161,7 +163,60 @@ def counted(first: str, shown: str, count: int) -> str:
     return f"({first}-{int(first) + count - 1}): {count} x {shown}"
 
 
-class ModuleDict(Module):
+class Named(Module, Generic[T]):
+    """A dict of modules, or of parameters."""
+
+    def _own(self) -> dict[str, T]:
+        raise NotImplementedError
+
+    def update(self, entries: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
+        """Add entries, or put them in place of others."""
+        for name, value in dict(entries).items():
+            self[name] = value
+
+    def __getitem__(self, name: str) -> T:
+        return self._own()[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        raise NotImplementedError
+
+    def __delitem__(self, name: str) -> None:
+        self.pop(name)
+
+    def pop(self, name: str) -> T:
+        """Take an entry out, and return it."""
+        value = self[name]
+        delattr(self, name)
+        return value
+
+    def clear(self) -> None:
+        """Take all entries out."""
+        for name in self.keys():
+            delattr(self, name)
+
+    def __len__(self) -> int:
+        return len(self._own())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own()
+
+    def keys(self) -> list[str]:
+        """The names."""
+        return list(self._own())
+
+    def values(self) -> list[T]:
+        """The entries."""
+        return list(self._own().values())
+
+    def items(self) -> list[tuple[str, T]]:
+        """Names and entries."""
+        return list(self._own().items())
+
+
+class ModuleDict(Named[Module]):
     """A dict of modules, whose parameters are found; it isn't called itself.
 
     >>> heads = ad.nn.ModuleDict({"age": ad.nn.Linear(4, 1), "name": ad.nn.Linear(4, 9)})
@@ -173,48 +228,8 @@ class ModuleDict(Module):
         super().__init__()
         self.update(modules or {})
 
-    def update(self, modules: Mapping[str, Module]) -> None:
-        """Add modules, or put them in place of others."""
-        for name, module in modules.items():
-            self[name] = module
-
-    def __getitem__(self, name: str) -> Module:
-        return dict(self._attributes())[name]
+    def _own(self) -> dict[str, Module]:
+        return dict(self._attributes())
 
     def __setitem__(self, name: str, module: Module) -> None:
         self.register_module(name, module)
-
-    def __delitem__(self, name: str) -> None:
-        self.pop(name)
-
-    def pop(self, name: str) -> Module:
-        """Take a module out, and return it."""
-        module = self[name]
-        delattr(self, name)
-        return module
-
-    def clear(self) -> None:
-        """Take all modules out."""
-        for name in self.keys():
-            delattr(self, name)
-
-    def __len__(self) -> int:
-        return len(self.keys())
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys()
-
-    def keys(self) -> list[str]:
-        """The names."""
-        return [name for name, _ in self._attributes()]
-
-    def values(self) -> list[Module]:
-        """The modules."""
-        return [module for _, module in self._attributes()]
-
-    def items(self) -> list[tuple[str, Module]]:
-        """Names and modules."""
-        return list(self._attributes())

@@ -13,17 +13,17 @@ from .. import init
 from .._convolution import as_widths, check_output_padding, transposed_size
 from .._parameter import Parameter
 from .._windows import Counts, batched, per_axis
-from .applied import check_multiple, count, kind, one_of
-from .module import Module
+from .applied import Kind, check_multiple, count, kind, one_of
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class Filters(Module):
+class Filters(Kind):
     """What convolutions and transposed ones share: filters, a bias, and how windows move."""
 
+    words = ("spatial", "function")
     spatial: int
     function: Callable[..., Tensor]
 
@@ -122,7 +122,7 @@ class Convolution(Filters):
         return as_widths(kind(self), self.padding, *window)
 
 
-class Conv1d(Convolution):
+class Conv1d(Convolution, spatial=1, function=F.conv1d):
     """Cross-correlation of signals (N, in_channels, L) with filters that are learnt.
 
     `padding` is a number, "same" or "valid"; `padding_mode` is "zeros", "reflect", "replicate" or
@@ -133,10 +133,8 @@ class Conv1d(Convolution):
     (2, 8, 10)
     """
 
-    spatial, function = 1, staticmethod(F.conv1d)
 
-
-class Conv2d(Convolution):
+class Conv2d(Convolution, spatial=2, function=F.conv2d):
     """Cross-correlation of images (N, in_channels, H, W) with filters that are learnt.
 
     `padding` and `padding_mode` are as in `Conv1d`; sizes are a number for both axes, or a pair.
@@ -148,17 +146,13 @@ class Conv2d(Convolution):
     (1, 8, 8, 8)
     """
 
-    spatial, function = 2, staticmethod(F.conv2d)
 
-
-class Conv3d(Convolution):
+class Conv3d(Convolution, spatial=3, function=F.conv3d):
     """Cross-correlation of volumes (N, in_channels, D, H, W) with filters that are learnt.
 
     >>> ad.nn.Conv3d(2, 4, (1, 2, 2))(ad.ones((1, 2, 3, 4, 4))).shape
     (1, 4, 3, 3, 3)
     """
-
-    spatial, function = 3, staticmethod(F.conv3d)
 
 
 class ConvolutionTranspose(Filters):
@@ -217,17 +211,15 @@ class ConvolutionTranspose(Filters):
         return tuple(n - low for n, low in zip(wanted, least, strict=True))
 
 
-class ConvTranspose1d(ConvolutionTranspose):
+class ConvTranspose1d(ConvolutionTranspose, spatial=1, function=F.conv_transpose1d):
     """The transpose of `Conv1d` as a linear map: signals (N, in_channels, L) become longer.
 
     >>> ad.nn.ConvTranspose1d(4, 2, 2, stride=2)(ad.ones((1, 4, 5))).shape
     (1, 2, 10)
     """
 
-    spatial, function = 1, staticmethod(F.conv_transpose1d)
 
-
-class ConvTranspose2d(ConvolutionTranspose):
+class ConvTranspose2d(ConvolutionTranspose, spatial=2, function=F.conv_transpose2d):
     """The transpose of `Conv2d` as a linear map: images (N, in_channels, H, W) become larger.
 
     >>> down = ad.nn.Conv2d(3, 8, 3, stride=2, padding=1)
@@ -237,14 +229,10 @@ class ConvTranspose2d(ConvolutionTranspose):
     (1, 3, 12, 12)
     """
 
-    spatial, function = 2, staticmethod(F.conv_transpose2d)
 
-
-class ConvTranspose3d(ConvolutionTranspose):
+class ConvTranspose3d(ConvolutionTranspose, spatial=3, function=F.conv_transpose3d):
     """The transpose of `Conv3d` as a linear map: volumes (N, in_channels, D, H, W) become larger.
 
     >>> ad.nn.ConvTranspose3d(2, 1, 3)(ad.ones((1, 2, 2, 2, 2))).shape
     (1, 1, 4, 4, 4)
     """
-
-    spatial, function = 3, staticmethod(F.conv_transpose3d)

@@ -4,15 +4,14 @@ from typing import Any
 
 from .. import functional as F
 from .._dropout import as_probability
-from .applied import OfOne, kind, settings
+from .applied import OfOne, kind
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d"]
 
 
-class Drop(OfOne):
+class Drop(OfOne, options=("p", "training"), shown=("p",)):
     """A kind of dropout with probability p."""
 
-    options = ("p", "training")
     _numbers = ("p",)
 
     def __init__(self, p: float = 0.5, *more: Any, **unknown: Any) -> None:
@@ -20,11 +19,8 @@ class Drop(OfOne):
         as_probability(kind(self), "p", p)
         self.p = p
 
-    def extra_repr(self) -> str:
-        return settings(self, "p")
 
-
-class Dropout(Drop):
+class Dropout(Drop, function=F.dropout):
     """x with each element put to 0 with probability p, the others divided by 1 - p, in training.
 
     >>> layer = ad.nn.Dropout(0.25)
@@ -34,10 +30,8 @@ class Dropout(Drop):
     tensor([1., 1.])
     """
 
-    function = staticmethod(F.dropout)
 
-
-class Dropout1d(Drop):
+class Dropout1d(Drop, function=F.dropout1d):
     """Dropout of whole channels of (N, C, L) or (C, L), in training.
 
     >>> x = ad.nn.Dropout1d()(ad.ones((2, 4, 3)))
@@ -45,10 +39,8 @@ class Dropout1d(Drop):
     tensor(True)
     """
 
-    function = staticmethod(F.dropout1d)
 
-
-class Dropout2d(Drop):
+class Dropout2d(Drop, function=F.dropout2d):
     """Dropout of whole channels of (N, C, H, W) or (C, H, W), in training.
 
     >>> x = ad.nn.Dropout2d()(ad.ones((1, 8, 2, 2)))
@@ -56,25 +48,19 @@ class Dropout2d(Drop):
     tensor(True)
     """
 
-    function = staticmethod(F.dropout2d)
 
-
-class Dropout3d(Drop):
+class Dropout3d(Drop, function=F.dropout3d):
     """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W), in training.
 
     >>> ad.nn.Dropout3d()(ad.ones((1, 2, 2, 2, 2))).shape
     (1, 2, 2, 2, 2)
     """
 
-    function = staticmethod(F.dropout3d)
 
-
-class AlphaDropout(Drop):
+class AlphaDropout(Drop, function=F.alpha_dropout):
     """Dropout for networks of `SELU`: mean 0 and variance 1 stay.
 
     >>> x = ad.nn.AlphaDropout(0.2)(ad.random.normal((10000,)))
     >>> abs(x.mean().item()) < 0.1, abs(ad.std(x).item() - 1) < 0.1
     (True, True)
     """
-
-    function = staticmethod(F.alpha_dropout)

@@ -14,10 +14,9 @@ __all__ += ["GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "
 __all__ += ["MarginRankingLoss", "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "TripletMarginLoss"]
 
 
-class Reduced(Applied):
+class Reduced(Applied, options=("reduction",), shown=()):
     """A loss whose `reduction` is "mean", "sum" or "none"."""
 
-    options = ("reduction",)
     more: tuple[str, ...] = ()  # other reductions
 
     def __init__(self, *, reduction: str = "mean") -> None:
@@ -35,10 +34,6 @@ class Reduced(Applied):
             weight = weight.detach()
         self.register_buffer(name, weight)
 
-    def extra_repr(self) -> str:
-        """Nothing, as in PyTorch."""
-        return ""
-
 
 class Loss(Reduced):
     """A loss of outputs and targets."""
@@ -48,34 +43,28 @@ class Loss(Reduced):
         return self._applied(x, target)
 
 
-class MSELoss(Loss):
+class MSELoss(Loss, function=F.mse_loss):
     """The squared difference.
 
     >>> ad.nn.MSELoss()(ad.asarray([1.0, 2.0]), ad.asarray([1.0, 4.0]))
     tensor(2.)
     """
 
-    function = staticmethod(F.mse_loss)
 
-
-class L1Loss(Loss):
+class L1Loss(Loss, function=F.l1_loss):
     """The absolute difference.
 
     >>> ad.nn.L1Loss()(ad.asarray([1.0, 2.0]), ad.asarray([1.0, 4.0]))
     tensor(1.)
     """
 
-    function = staticmethod(F.l1_loss)
 
-
-class SmoothL1Loss(Loss):
+class SmoothL1Loss(Loss, function=F.smooth_l1_loss, options=("reduction", "beta")):
     """The absolute difference, rounded off below `beta`.
 
     >>> ad.nn.SmoothL1Loss()(ad.asarray([1.0, 2.0]), ad.asarray([2.0, 5.0]))
     tensor(1.5)
     """
-
-    function, options = staticmethod(F.smooth_l1_loss), ("reduction", "beta")
 
     def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -84,14 +73,12 @@ class SmoothL1Loss(Loss):
             raise ArgumentError(f"SmoothL1Loss: beta={beta} must not be negative")
 
 
-class HuberLoss(Loss):
+class HuberLoss(Loss, function=F.huber_loss, options=("reduction", "delta")):
     """Half the squared difference up to `delta`, and from there on a straight line.
 
     >>> ad.nn.HuberLoss()(ad.asarray([1.0, 2.0]), ad.asarray([2.0, 5.0]))
     tensor(1.5)
     """
-
-    function, options = staticmethod(F.huber_loss), ("reduction", "delta")
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -100,7 +87,7 @@ class HuberLoss(Loss):
             raise ArgumentError(f"HuberLoss: delta={delta} must be above 0")
 
 
-class NLLLoss(Loss):
+class NLLLoss(Loss, function=F.nll_loss, options=("weight", "ignore_index", "reduction")):
     """The loss of log-probabilities (N, C, …) or (C,) against class indices.
 
     `weight` is a factor for each class; the mean is the weighted one. Targets that are
@@ -111,8 +98,6 @@ class NLLLoss(Loss):
     tensor(1.3863)
     """
 
-    function, options = staticmethod(F.nll_loss), ("weight", "ignore_index", "reduction")
-
     def __init__(
         self, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean"
     ) -> None:
@@ -121,7 +106,7 @@ class NLLLoss(Loss):
         self.ignore_index = as_integer(kind(self), "ignore_index", ignore_index)
 
 
-class CrossEntropyLoss(NLLLoss):
+class CrossEntropyLoss(NLLLoss, function=F.cross_entropy):
     """The loss of logits (N, C, …) or (C,) against class indices, or probabilities of x's shape.
 
     `weight` and `ignore_index` are as in `NLLLoss`. `label_smoothing` mixes the target with equal
@@ -131,7 +116,7 @@ class CrossEntropyLoss(NLLLoss):
     tensor(0.6931)
     """
 
-    function, options = staticmethod(F.cross_entropy), (*NLLLoss.options, "label_smoothing")
+    options = (*NLLLoss.options, "label_smoothing")
 
     def __init__(
         self,
@@ -149,21 +134,19 @@ class CrossEntropyLoss(NLLLoss):
             )
 
 
-class BCELoss(Loss):
+class BCELoss(Loss, function=F.binary_cross_entropy, options=("weight", "reduction")):
     """The loss of probabilities against probabilities, mostly 0 or 1.
 
     >>> ad.nn.BCELoss()(ad.asarray([0.5, 0.0]), ad.asarray([1.0, 0.0]))
     tensor(0.3466)
     """
 
-    function, options = staticmethod(F.binary_cross_entropy), ("weight", "reduction")
-
     def __init__(self, weight: Any = None, *, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
         self._set_weight("weight", weight)
 
 
-class BCEWithLogitsLoss(Loss):
+class BCEWithLogitsLoss(Loss, function=F.binary_cross_entropy_with_logits):
     """The loss of sigmoid(x) against probabilities, without overflow.
 
     `pos_weight` is a factor of the part of the target that is 1.
@@ -172,7 +155,6 @@ class BCEWithLogitsLoss(Loss):
     tensor(0.3466)
     """
 
-    function = staticmethod(F.binary_cross_entropy_with_logits)
     options = ("weight", "reduction", "pos_weight")
 
     def __init__(
@@ -183,7 +165,7 @@ class BCEWithLogitsLoss(Loss):
         self._set_weight("pos_weight", pos_weight)
 
 
-class KLDivLoss(Loss):
+class KLDivLoss(Loss, function=F.kl_div, options=("reduction", "log_target"), more=("batchmean",)):
     """The divergence of log-probabilities x from probabilities: target * (log(target) - x).
 
     With `log_target` the target is logarithms too. "mean" is over all elements, "batchmean" over
@@ -194,22 +176,18 @@ class KLDivLoss(Loss):
     tensor(0.6931)
     """
 
-    function, options = staticmethod(F.kl_div), ("reduction", "log_target")
-    more = ("batchmean",)
-
     def __init__(self, *, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__(reduction=reduction)
         self.log_target = log_target
 
 
-class PoissonNLLLoss(Loss):
+class PoissonNLLLoss(Loss, function=F.poisson_nll_loss):
     """The loss of (logarithms of) rates against counts; `full` adds Stirling's term.
 
     >>> ad.nn.PoissonNLLLoss()(ad.asarray([0.0]), ad.asarray([2.0]))
     tensor(1.)
     """
 
-    function = staticmethod(F.poisson_nll_loss)
     options = ("log_input", "full", "eps", "reduction")
 
     def __init__(
@@ -225,7 +203,7 @@ class PoissonNLLLoss(Loss):
         self.eps = self._number("eps", eps)
 
 
-class GaussianNLLLoss(Reduced):
+class GaussianNLLLoss(Reduced, function=F.gaussian_nll_loss, options=("full", "eps", "reduction")):
     """The loss of means against numbers, for normal distributions of variance `var`.
 
     `full` adds the constant log(2 pi) / 2. Variances below `eps` count as `eps`.
@@ -234,8 +212,6 @@ class GaussianNLLLoss(Reduced):
     >>> ad.nn.GaussianNLLLoss()(x, target, var)
     tensor(2.)
     """
-
-    function, options = staticmethod(F.gaussian_nll_loss), ("full", "eps", "reduction")
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -247,24 +223,20 @@ class GaussianNLLLoss(Reduced):
         return self._applied(x, target, var)
 
 
-class HingeEmbeddingLoss(Loss):
+class HingeEmbeddingLoss(Loss, function=F.hinge_embedding_loss, options=("margin", "reduction")):
     """x where the target is 1, and what it lacks to `margin` where the target is -1.
 
     >>> ad.nn.HingeEmbeddingLoss()(ad.asarray([0.5, 0.75]), ad.asarray([1.0, -1.0]))
     tensor(0.375)
     """
 
-    function, options = staticmethod(F.hinge_embedding_loss), ("margin", "reduction")
-
     def __init__(self, margin: float = 1.0, *, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
         self.margin = self._number("margin", margin)
 
 
-class PairLoss(Reduced):
+class PairLoss(Reduced, options=("margin", "reduction")):
     """A loss of pairs, whose targets are 1 or -1."""
-
-    options = ("margin", "reduction")
 
     def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -275,7 +247,7 @@ class PairLoss(Reduced):
         return self._applied(x1, x2, target)
 
 
-class MarginRankingLoss(PairLoss):
+class MarginRankingLoss(PairLoss, function=F.margin_ranking_loss):
     """What target * (x1 - x2) lacks to `margin`: the target is 1 where x1 should be the larger.
 
     >>> x1, x2, target = ad.asarray([1.0]), ad.asarray([3.0]), ad.asarray([1.0])
@@ -283,10 +255,8 @@ class MarginRankingLoss(PairLoss):
     tensor(2.)
     """
 
-    function = staticmethod(F.margin_ranking_loss)
 
-
-class CosineEmbeddingLoss(PairLoss):
+class CosineEmbeddingLoss(PairLoss, function=F.cosine_embedding_loss):
     """1 - cosine of vectors (N, D) where the target is 1, what it exceeds `margin` where it is -1.
 
     >>> x1, x2 = ad.asarray([[1.0, 0.0]]), ad.asarray([[3.0, 4.0]])
@@ -294,10 +264,8 @@ class CosineEmbeddingLoss(PairLoss):
     tensor(0.4)
     """
 
-    function = staticmethod(F.cosine_embedding_loss)
 
-
-class TripletMarginLoss(Reduced):
+class TripletMarginLoss(Reduced, function=F.triplet_margin_loss):
     """How much nearer than `margin` vectors are to negatives, compared with positives.
 
     `swap` takes the distance between positive and negative where it is smaller.
@@ -307,7 +275,6 @@ class TripletMarginLoss(Reduced):
     tensor(0.5)
     """
 
-    function = staticmethod(F.triplet_margin_loss)
     options = ("margin", "p", "eps", "swap", "reduction")
 
     def __init__(

@@ -12,14 +12,13 @@ from ...functions.creation import ones, tensor, zeros
 from ...functions.shapes import expand_dims, squeeze
 from .. import functional as F
 from .._parameter import Parameter
-from .applied import check_multiple, count, kind, settings
-from .module import Module
+from .applied import Kind, check_multiple, count, kind, settings
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d"]
 __all__ += ["InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "RMSNorm"]
 
 
-class Norm(Module):
+class Norm(Kind):
     """A norm whose result, if it is affine, is scaled and shifted by parameters."""
 
     weight: Parameter | None
@@ -40,6 +39,7 @@ class Norm(Module):
 class ChannelNorm(Norm):
     """A norm of each channel, with running statistics if it keeps track of them."""
 
+    words = ("forms",)
     forms: tuple[str, ...]  # the axes that x may have, such as "NCHW"
     on_host = ("num_batches_tracked",)
     _numbers = ("momentum",)
@@ -139,7 +139,7 @@ class BatchNorm(ChannelNorm):
         return 0.0 if counted is None else 1 / (int(counted.item()) + 1)
 
 
-class BatchNorm1d(BatchNorm):
+class BatchNorm1d(BatchNorm, forms=("NC", "NCL")):
     """x (N, C) or (N, C, L) with mean 0 and variance 1 in each channel, times weight, plus bias.
 
     In training the statistics are the batch's, and the running ones move towards them by
@@ -153,10 +153,8 @@ class BatchNorm1d(BatchNorm):
     (tensor([0.2]), tensor(1))
     """
 
-    forms = ("NC", "NCL")
 
-
-class BatchNorm2d(BatchNorm):
+class BatchNorm2d(BatchNorm, forms=("NCHW",)):
     """x (N, C, H, W) with mean 0 and variance 1 in each channel, times weight, plus bias.
 
     Training and evaluation differ as in `BatchNorm1d`.
@@ -165,17 +163,13 @@ class BatchNorm2d(BatchNorm):
     (4, 3, 8, 8)
     """
 
-    forms = ("NCHW",)
 
-
-class BatchNorm3d(BatchNorm):
+class BatchNorm3d(BatchNorm, forms=("NCDHW",)):
     """x (N, C, D, H, W) with mean 0 and variance 1 in each channel, times weight, plus bias.
 
     >>> ad.nn.BatchNorm3d(3)(ad.random.normal((2, 3, 4, 4, 4))).shape
     (2, 3, 4, 4, 4)
     """
-
-    forms = ("NCDHW",)
 
 
 class InstanceNorm(ChannelNorm):
@@ -214,7 +208,7 @@ class InstanceNorm(ChannelNorm):
         return squeeze(out, 0) if single else out
 
 
-class InstanceNorm1d(InstanceNorm):
+class InstanceNorm1d(InstanceNorm, forms=("CL", "NCL")):
     """x (N, C, L) or (C, L) with mean 0 and variance 1 in each channel of each example.
 
     >>> ad.nn.InstanceNorm1d(2)(ad.asarray([[1.0, 3.0], [5.0, 9.0]]))
@@ -222,27 +216,21 @@ class InstanceNorm1d(InstanceNorm):
             [-1.,  1.]])
     """
 
-    forms = ("CL", "NCL")
 
-
-class InstanceNorm2d(InstanceNorm):
+class InstanceNorm2d(InstanceNorm, forms=("CHW", "NCHW")):
     """x (N, C, H, W) or (C, H, W) with mean 0 and variance 1 in each channel of each example.
 
     >>> ad.nn.InstanceNorm2d(3, affine=True)(ad.random.normal((2, 3, 4, 4))).shape
     (2, 3, 4, 4)
     """
 
-    forms = ("CHW", "NCHW")
 
-
-class InstanceNorm3d(InstanceNorm):
+class InstanceNorm3d(InstanceNorm, forms=("CDHW", "NCDHW")):
     """x (N, C, D, H, W) or (C, D, H, W) with mean 0 and variance 1 in each channel of each example.
 
     >>> ad.nn.InstanceNorm3d(2)(ad.random.normal((1, 2, 3, 3, 3))).shape
     (1, 2, 3, 3, 3)
     """
-
-    forms = ("CDHW", "NCDHW")
 
 
 class GroupNorm(Norm):

@@ -6,7 +6,7 @@ from typing import Any, Self
 from ..._core.tensor import Tensor, describe
 from ..._foundation.errors import DTypeError
 from .._parameter import Parameter
-from .containers import place_in
+from .containers import Named, place_in
 from .module import Module
 
 __all__ = ["ParameterDict", "ParameterList"]
@@ -76,7 +76,7 @@ class ParameterList(Held):
         self._put(str(place_in(self, "parameter", index)), value)
 
 
-class ParameterDict(Held):
+class ParameterDict(Held, Named[Parameter]):
     """A dict of parameters, which are found as those of the module that holds it.
 
     >>> scales = ad.nn.ParameterDict({"left": ad.ones(2), "right": ad.zeros(3)})
@@ -92,49 +92,12 @@ class ParameterDict(Held):
         super().__init__()
         self.update(parameters)
 
-    def update(self, parameters: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]]) -> None:
-        """Add parameters, or put them in place of others."""
-        for name, value in dict(parameters).items():
-            self[name] = value
-
-    def __getitem__(self, name: str) -> Parameter:
-        return self._own_parameters()[name]
+    def _own(self) -> dict[str, Parameter]:
+        return self._own_parameters()
 
     def __setitem__(self, name: str, value: Tensor) -> None:
         self._put(name, value)
 
-    def __delitem__(self, name: str) -> None:
-        self.pop(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._own_parameters())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._own_parameters()
-
     def get(self, name: str, default: Any = None) -> Any:
         """A parameter, or the default if there is none of this name."""
-        return self._own_parameters().get(name, default)
-
-    def pop(self, name: str) -> Parameter:
-        """Take a parameter out, and return it."""
-        parameter = self[name]
-        delattr(self, name)
-        return parameter
-
-    def clear(self) -> None:
-        """Take all parameters out."""
-        for name in self.keys():
-            delattr(self, name)
-
-    def keys(self) -> list[str]:
-        """The names."""
-        return list(self._own_parameters())
-
-    def values(self) -> list[Parameter]:
-        """The parameters."""
-        return list(self._own_parameters().values())
-
-    def items(self) -> list[tuple[str, Parameter]]:
-        """Names and parameters."""
-        return list(self._own_parameters().items())
+        return self._own().get(name, default)

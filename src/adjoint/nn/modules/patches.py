@@ -12,14 +12,12 @@ __all__ = ["Fold", "Unfold"]
 WINDOW = ("kernel_size", "dilation", "padding", "stride")
 
 
-class Unfold(OfOne):
+class Unfold(OfOne, function=F.unfold, options=WINDOW):
     """The windows of images (N, C, H, W) as columns: (N, C h w, windows).
 
     >>> ad.nn.Unfold((2, 3))(ad.ones((1, 4, 5, 5))).shape
     (1, 24, 12)
     """
-
-    function, options = staticmethod(F.unfold), WINDOW
 
     def __init__(
         self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
@@ -30,14 +28,12 @@ class Unfold(OfOne):
         self.padding, self.stride = padding, stride
 
 
-class Fold(OfOne):
+class Fold(OfOne, function=F.fold, options=("output_size", *WINDOW)):
     """Images from columns (N, C h w, windows): what falls on one pixel adds up.
 
     >>> ad.nn.Fold((5, 5), (2, 3))(ad.ones((1, 24, 12))).shape
     (1, 4, 5, 5)
     """
-
-    function, options = staticmethod(F.fold), ("output_size", *WINDOW)
 
     def __init__(
         self,

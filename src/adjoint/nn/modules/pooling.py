@@ -7,7 +7,7 @@ from ...functions._arguments import as_integer
 from .. import functional as F
 from .._pooling import pool_padding
 from .._windows import Counts, per_axis
-from .applied import OfOne, kind, settings
+from .applied import OfOne, kind
 
 __all__ = ["AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d"]
 __all__ += ["AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d"]
@@ -32,6 +32,7 @@ class MaxPool(Pool):
     """MaxPool1d, MaxPool2d, MaxPool3d."""
 
     options = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
+    shown = options[:-1]
 
     def __init__(
         self,
@@ -47,11 +48,8 @@ class MaxPool(Pool):
         per_axis(kind(self), "dilation", dilation, self.spatial, 1)
         self.dilation, self.return_indices, self.ceil_mode = dilation, return_indices, ceil_mode
 
-    def extra_repr(self) -> str:
-        return settings(self, *self.options[:-1])
 
-
-class MaxPool1d(MaxPool):
+class MaxPool1d(MaxPool, spatial=1, function=F.max_pool1d):
     """The largest element of each window of signals (N, C, L); the first of equals counts.
 
     `ceil_mode` keeps a last window that is partly outside. `return_indices` gives the places too.
@@ -60,30 +58,24 @@ class MaxPool1d(MaxPool):
     tensor([[[3., 5.]]])
     """
 
-    spatial, function = 1, staticmethod(F.max_pool1d)
 
-
-class MaxPool2d(MaxPool):
+class MaxPool2d(MaxPool, spatial=2, function=F.max_pool2d):
     """The largest element of each window of images (N, C, H, W); the first of equals counts.
 
     >>> ad.nn.MaxPool2d(3, stride=2, padding=1)(ad.ones((1, 4, 8, 8))).shape
     (1, 4, 4, 4)
     """
 
-    spatial, function = 2, staticmethod(F.max_pool2d)
 
-
-class MaxPool3d(MaxPool):
+class MaxPool3d(MaxPool, spatial=3, function=F.max_pool3d):
     """The largest element of each window of volumes (N, C, D, H, W); the first of equals counts.
 
     >>> ad.nn.MaxPool3d((1, 2, 2))(ad.ones((1, 2, 3, 4, 4))).shape
     (1, 2, 3, 2, 2)
     """
 
-    spatial, function = 3, staticmethod(F.max_pool3d)
 
-
-class AvgPool1d(Pool):
+class AvgPool1d(Pool, spatial=1, function=F.avg_pool1d):
     """The mean of each window of signals (N, C, L).
 
     `count_include_pad=False` divides by the number of elements that aren't padding.
@@ -92,8 +84,8 @@ class AvgPool1d(Pool):
     tensor([[[2. , 3.5]]])
     """
 
-    spatial, function = 1, staticmethod(F.avg_pool1d)
     options = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
+    shown = options[:3]
 
     def __init__(
         self,
@@ -107,18 +99,14 @@ class AvgPool1d(Pool):
         self._set_window(kernel_size, stride, padding)
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
-    def extra_repr(self) -> str:
-        return settings(self, *self.options[:3])
 
-
-class AvgPool2d(AvgPool1d):
+class AvgPool2d(AvgPool1d, spatial=2, function=F.avg_pool2d):
     """The mean of each window of images (N, C, H, W), or its sum over `divisor_override`.
 
     >>> ad.nn.AvgPool2d(2)(ad.ones((1, 3, 4, 6))).shape
     (1, 3, 2, 3)
     """
 
-    spatial, function = 2, staticmethod(F.avg_pool2d)
     options = (*AvgPool1d.options, "divisor_override")
 
     def __init__(
@@ -138,14 +126,12 @@ class AvgPool2d(AvgPool1d):
         self.divisor_override = divisor_override
 
 
-class AvgPool3d(AvgPool2d):
+class AvgPool3d(AvgPool2d, spatial=3, function=F.avg_pool3d):
     """The mean of each window of volumes (N, C, D, H, W), or its sum over `divisor_override`.
 
     >>> ad.nn.AvgPool3d(2)(ad.ones((1, 3, 4, 4, 4))).shape
     (1, 3, 2, 2, 2)
     """
-
-    spatial, function = 3, staticmethod(F.avg_pool3d)
 
 
 class AdaptivePool(OfOne):
@@ -163,50 +149,41 @@ class AdaptivePool(OfOne):
         self.output_size = output_size
 
 
-class AdaptiveAvgPool1d(AdaptivePool):
+class AdaptiveAvgPool1d(AdaptivePool, spatial=1, function=F.adaptive_avg_pool1d):
     """Means over `output_size` windows that share a signal (N, C, L) evenly.
 
     >>> ad.nn.AdaptiveAvgPool1d(2)(ad.asarray([[[1.0, 2.0, 6.0]]]))
     tensor([[[1.5, 4. ]]])
     """
 
-    spatial, function = 1, staticmethod(F.adaptive_avg_pool1d)
 
-
-class AdaptiveAvgPool2d(AdaptivePool):
+class AdaptiveAvgPool2d(AdaptivePool, spatial=2, function=F.adaptive_avg_pool2d):
     """Means over windows that share images (N, C, H, W) evenly; None keeps an axis as it is.
 
     >>> ad.nn.AdaptiveAvgPool2d((1, None))(ad.ones((1, 3, 7, 5))).shape
     (1, 3, 1, 5)
     """
 
-    spatial, function = 2, staticmethod(F.adaptive_avg_pool2d)
 
-
-class AdaptiveAvgPool3d(AdaptivePool):
+class AdaptiveAvgPool3d(AdaptivePool, spatial=3, function=F.adaptive_avg_pool3d):
     """Means over windows that share volumes (N, C, D, H, W) evenly.
 
     >>> ad.nn.AdaptiveAvgPool3d(1)(ad.ones((1, 3, 4, 4, 4))).shape
     (1, 3, 1, 1, 1)
     """
 
-    spatial, function = 3, staticmethod(F.adaptive_avg_pool3d)
 
-
-class AdaptiveMaxPool(AdaptivePool):
+class AdaptiveMaxPool(
+    AdaptivePool, options=("output_size", "return_indices"), shown=("output_size",)
+):
     """AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d."""
-
-    options = ("output_size", "return_indices")
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__(output_size)
         self.return_indices = return_indices
 
-    def extra_repr(self) -> str:
-        return settings(self, "output_size")
 
-
-class AdaptiveMaxPool1d(AdaptiveMaxPool):
+class AdaptiveMaxPool1d(AdaptiveMaxPool, spatial=1, function=F.adaptive_max_pool1d):
     """The largest elements of `output_size` windows that share a signal (N, C, L) evenly.
 
     `return_indices` gives their places too.
@@ -215,24 +192,18 @@ class AdaptiveMaxPool1d(AdaptiveMaxPool):
     tensor([[[2., 6.]]])
     """
 
-    spatial, function = 1, staticmethod(F.adaptive_max_pool1d)
 
-
-class AdaptiveMaxPool2d(AdaptiveMaxPool):
+class AdaptiveMaxPool2d(AdaptiveMaxPool, spatial=2, function=F.adaptive_max_pool2d):
     """The largest elements of windows that share images (N, C, H, W) evenly.
 
     >>> ad.nn.AdaptiveMaxPool2d(2)(ad.ones((1, 3, 7, 5))).shape
     (1, 3, 2, 2)
     """
 
-    spatial, function = 2, staticmethod(F.adaptive_max_pool2d)
 
-
-class AdaptiveMaxPool3d(AdaptiveMaxPool):
+class AdaptiveMaxPool3d(AdaptiveMaxPool, spatial=3, function=F.adaptive_max_pool3d):
     """The largest elements of windows that share volumes (N, C, D, H, W) evenly.
 
     >>> ad.nn.AdaptiveMaxPool3d((None, 1, 1))(ad.ones((1, 3, 4, 4, 4))).shape
     (1, 3, 4, 1, 1)
     """
-
-    spatial, function = 3, staticmethod(F.adaptive_max_pool3d)

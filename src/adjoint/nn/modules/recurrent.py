@@ -18,8 +18,7 @@ from .. import functional as F
 from .._dropout import as_probability
 from .._operands import narrowed, widened
 from .._parameter import Parameter
-from .applied import count, kind, one_of
-from .module import Module
+from .applied import Kind, count, kind, one_of
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
 
@@ -86,12 +85,13 @@ def last(states: Tensor, reverse: bool) -> Tensor:
     return states[0 if reverse else -1]
 
 
-class Recurrent(Module):
+class Recurrent(Kind):
     """What layers and cells share: sizes, and how steps are done.
 
     Weights are for `gates` hidden sizes at once. There is one state, or `pairs` of them.
     """
 
+    words = ("gates", "pairs", "steps")
     gates = 1
     pairs = False
     steps: Callable[..., tuple[Tensor, States]]
@@ -251,7 +251,7 @@ class Layers(Recurrent):
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *changed])
 
 
-class RNN(Layers):
+class RNN(Layers, steps=plain_steps):
     """h = tanh(x @ weight_ih.mT + bias_ih + h @ weight_hh.mT + bias_hh) at each step, or relu.
 
     `dropout` is between layers. The initial state, zeros unless given, and the last one are
@@ -263,8 +263,6 @@ class RNN(Layers):
     >>> out.shape, h.shape
     ((5, 1, 4), (2, 1, 4))
     """
-
-    steps = plain_steps
 
     def __init__(
         self,
@@ -284,7 +282,7 @@ class RNN(Layers):
         self.nonlinearity = one_of(self, "nonlinearity", nonlinearity, ("tanh", "relu"))
 
 
-class LSTM(Layers):
+class LSTM(Layers, gates=4, pairs=True, steps=lstm_steps):
     """A long short-term memory: gates decide what a cell c takes in, keeps, and shows as h.
 
     The weights are those of the gates i, f, g and o, below each other; g is a tanh, the others are
@@ -296,10 +294,6 @@ class LSTM(Layers):
     >>> out.shape, h.shape, c.shape
     ((2, 5, 8), (2, 2, 4), (2, 2, 4))
     """
-
-    gates = 4
-    pairs = True
-    steps = lstm_steps
 
     def __init__(
         self,
@@ -319,7 +313,7 @@ class LSTM(Layers):
         super().__init__(input_size, hidden_size, *options, device=device, dtype=dtype)
 
 
-class GRU(Layers):
+class GRU(Layers, gates=3, steps=gru_steps):
     """A gated recurrent unit: gates decide what of the state is used, and what is replaced.
 
     The weights are those of the gates r, z and n, below each other; n is a tanh, in which the
@@ -331,9 +325,6 @@ class GRU(Layers):
     >>> out.shape, h.shape
     ((5, 4), (1, 4))
     """
-
-    gates = 3
-    steps = gru_steps
 
 
 class Cell(Recurrent):
@@ -376,15 +367,13 @@ class Cell(Recurrent):
         return f"{self.input_size}, {self.hidden_size}{bias}"
 
 
-class RNNCell(Cell):
+class RNNCell(Cell, steps=plain_steps):
     """One step of `RNN`: the state after an input.
 
     >>> cell = ad.nn.RNNCell(3, 4)
     >>> cell(ad.ones((2, 3)), ad.zeros((2, 4))).shape
     (2, 4)
     """
-
-    steps = plain_steps
 
     def __init__(
         self,
@@ -403,7 +392,7 @@ class RNNCell(Cell):
         return super().extra_repr() + plain
 
 
-class LSTMCell(Cell):
+class LSTMCell(Cell, gates=4, pairs=True, steps=lstm_steps):
     """One step of `LSTM`: state and cell after an input.
 
     >>> cell = ad.nn.LSTMCell(3, 4)
@@ -412,18 +401,11 @@ class LSTMCell(Cell):
     ((2, 4), (2, 4))
     """
 
-    gates = 4
-    pairs = True
-    steps = lstm_steps
 
-
-class GRUCell(Cell):
+class GRUCell(Cell, gates=3, steps=gru_steps):
     """One step of `GRU`: the state after an input.
 
     >>> cell = ad.nn.GRUCell(3, 4)
     >>> cell(ad.ones(3)).shape
     (4,)
     """
-
-    gates = 3
-    steps = gru_steps

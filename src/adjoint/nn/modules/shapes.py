@@ -6,11 +6,10 @@ from typing import Any
 
 from ..._core.tensor import Tensor
 from ..._foundation.errors import ArgumentError
-from ...functions._arguments import as_axis, as_integer, as_integers, as_number, as_tensor, reject
+from ...functions._arguments import as_axis, as_integer, as_integers, as_number, as_tensor
 from ...functions.shapes import reshape
 from .. import functional as F
-from .applied import OfOne, count, one_of, settings
-from .module import Module
+from .applied import Applied, OfOne, count, one_of, settings
 
 __all__ = ["Flatten", "PixelShuffle", "PixelUnshuffle", "Unflatten", "Upsample"]
 
@@ -18,7 +17,7 @@ SMOOTH = ("linear", "bilinear", "trilinear", "bicubic")
 MODES = ("nearest", "nearest-exact", "area", *SMOOTH)
 
 
-class Flatten(Module):
+class Flatten(Applied, shown=("start_axis", "end_axis")):
     """x with the axes from `start_axis` to `end_axis` joined; the first one, of examples, stays.
 
     >>> ad.nn.Flatten()(ad.ones((2, 3, 4, 5))).shape
@@ -26,9 +25,7 @@ class Flatten(Module):
     """
 
     def __init__(self, start_axis: int = 1, end_axis: int = -1, **unknown: Any) -> None:
-        super().__init__()
-        if unknown:
-            reject("Flatten", unknown)
+        super().__init__(**unknown)
         self.start_axis = as_integer("Flatten", "start_axis", start_axis)
         self.end_axis = as_integer("Flatten", "end_axis", end_axis)
 
@@ -45,11 +42,8 @@ class Flatten(Module):
             )
         return reshape(x, (*shape[:start], math.prod(shape[start:end]), *shape[end:]))
 
-    def extra_repr(self) -> str:
-        return settings(self, "start_axis", "end_axis")
 
-
-class Unflatten(Module):
+class Unflatten(Applied, shown=("axis", "unflattened_size")):
     """x with an axis parted into several; one of their lengths may be -1.
 
     >>> ad.nn.Unflatten(1, (3, -1))(ad.ones((2, 60))).shape
@@ -57,9 +51,7 @@ class Unflatten(Module):
     """
 
     def __init__(self, axis: int, unflattened_size: Sequence[int], **unknown: Any) -> None:
-        super().__init__()
-        if unknown:
-            reject("Unflatten", unknown)
+        super().__init__(**unknown)
         self.axis = as_integer("Unflatten", "axis", axis)
         sizes = as_integers("Unflatten", "unflattened_size", unflattened_size)
         if not sizes or min(sizes) < -1 or sizes.count(-1) > 1:
@@ -82,11 +74,8 @@ class Unflatten(Module):
         sizes = (length // known if n < 0 else n for n in self.unflattened_size)
         return reshape(x, (*x.shape[:axis], *sizes, *x.shape[axis + 1 :]))
 
-    def extra_repr(self) -> str:
-        return settings(self, "axis", "unflattened_size")
 
-
-class Upsample(OfOne):
+class Upsample(OfOne, function=F.interpolate):
     """Images (N, C, …) of one to three spatial axes, brought to a size or scaled by a factor.
 
     Modes are "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic" and "area".
@@ -96,7 +85,6 @@ class Upsample(OfOne):
     (1, 3, 8, 10)
     """
 
-    function = staticmethod(F.interpolate)
     options = ("size", "scale_factor", "mode", "align_corners")
 
     def __init__(
@@ -133,30 +121,24 @@ def each(check: Callable[[Any], Any], value: Any) -> Any:
     return None if value is None else check(value)
 
 
-class PixelShuffle(OfOne):
+class PixelShuffle(OfOne, function=F.pixel_shuffle, options=("upscale_factor",)):
     """(…, C r r, H, W) as (…, C, H r, W r): channels become pixels.
 
     >>> ad.nn.PixelShuffle(2)(ad.ones((1, 12, 4, 5))).shape
     (1, 3, 8, 10)
     """
 
-    function = staticmethod(F.pixel_shuffle)
-    options = ("upscale_factor",)
-
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = count(self, "upscale_factor", upscale_factor)
 
 
-class PixelUnshuffle(OfOne):
+class PixelUnshuffle(OfOne, function=F.pixel_unshuffle, options=("downscale_factor",)):
     """(…, C, H r, W r) as (…, C r r, H, W): pixels become channels.
 
     >>> ad.nn.PixelUnshuffle(2)(ad.ones((1, 3, 8, 10))).shape
     (1, 12, 4, 5)
     """
-
-    function = staticmethod(F.pixel_unshuffle)
-    options = ("downscale_factor",)
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from ...functions.arrangement import triu
 from ...functions.creation import full
 from .. import functional as F
 from .. import init
-from .applied import count, kind, one_of
+from .applied import Kind, count, kind, one_of
 from .attention import MultiheadAttention
 from .containers import ModuleList
 from .dropout import Dropout
@@ -26,12 +26,13 @@ __all__ += ["TransformerEncoderLayer"]
 ACTIVATIONS: dict[str, Callable] = {"relu": F.relu, "gelu": F.gelu}
 
 
-class Block(Module):
+class Block(Kind):
     """What layers of encoders and decoders share: parts that are added to what they are given.
 
     Each is normalised after the sum, or before the part if `norm_first`.
     """
 
+    words = ("parts",)
     parts: int  # two kinds of attention and the linear maps, or one kind and these
 
     def __init__(
@@ -68,12 +69,9 @@ class Block(Module):
             setattr(self, f"norm{k}", norm)
         for k in range(1, self.parts + 1):
             setattr(self, f"dropout{k}", Dropout(dropout))
-        self.activation = self._as_function(activation)
-
-    def _as_function(self, activation: str | Callable) -> Callable:
-        if callable(activation):
-            return activation
-        return ACTIVATIONS[one_of(self, "activation", activation, tuple(ACTIVATIONS))]
+        if not callable(activation):
+            activation = ACTIVATIONS[one_of(self, "activation", activation, tuple(ACTIVATIONS))]
+        self.activation: Callable = activation
 
     def _added(self, x: Tensor, part: Callable[[Tensor], Tensor], k: int) -> Tensor:
         """x and what the k-th part makes of it."""
@@ -86,15 +84,13 @@ class Block(Module):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
-class TransformerEncoderLayer(Block):
+class TransformerEncoderLayer(Block, parts=2):
     """Attention of a sequence to itself, then two linear maps of each step.
 
     >>> layer = ad.nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
     >>> layer(ad.ones((1, 5, 8)), is_causal=True).shape
     (1, 5, 8)
     """
-
-    parts = 2
 
     def forward(
         self,
@@ -107,24 +103,18 @@ class TransformerEncoderLayer(Block):
 
         Masks are as in `MultiheadAttention`; `is_causal` needs none.
         """
-
-        def attend(x: Tensor) -> Tensor:
-            return self.self_attn(
-                x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal
-            )[0]
-
-        return self._added(self._added(src, attend, 1), self._feed_forward, 2)
+        masks = src_key_padding_mask, False, src_mask
+        x = self._added(src, lambda x: self.self_attn(x, x, x, *masks, is_causal=is_causal)[0], 1)
+        return self._added(x, self._feed_forward, 2)
 
 
-class TransformerDecoderLayer(Block):
+class TransformerDecoderLayer(Block, parts=3):
     """Attention of a sequence to itself, then to what an encoder gave, then two linear maps.
 
     >>> layer = ad.nn.TransformerDecoderLayer(8, nhead=2, dim_feedforward=16)
     >>> layer(ad.ones((5, 1, 8)), ad.ones((3, 1, 8)), tgt_is_causal=True).shape
     (5, 1, 8)
     """
-
-    parts = 3
 
     def forward(
         self,
@@ -142,22 +132,14 @@ class TransformerDecoderLayer(Block):
         The masks of tgt are for its attention to itself, those of memory for its attention to that;
         both as in `MultiheadAttention`.
         """
+        own = tgt_key_padding_mask, False, tgt_mask
+        others = memory_key_padding_mask, False, memory_mask
 
         def attend(x: Tensor) -> Tensor:
-            return self.self_attn(
-                x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal
-            )[0]
+            return self.self_attn(x, x, x, *own, is_causal=tgt_is_causal)[0]
 
         def remember(x: Tensor) -> Tensor:
-            return self.multihead_attn(
-                x,
-                memory,
-                memory,
-                memory_key_padding_mask,
-                False,
-                memory_mask,
-                is_causal=memory_is_causal,
-            )[0]
+            return self.multihead_attn(x, memory, memory, *others, is_causal=memory_is_causal)[0]
 
         x = self._added(self._added(tgt, attend, 1), remember, 2)
         return self._added(x, self._feed_forward, 3)

@@ -79,7 +79,8 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter, self.num_bad_epochs = self.cooldown_counter - 1, 0
         if self.num_bad_epochs > self.patience:
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-            self._set([self._reduced(*pair) for pair in self._pairs()])
+            lrs = [group["lr"] for group in self.optimizer.param_groups]
+            self._set([self._reduced(*pair) for pair in zip(lrs, self.min_lrs, strict=False)])
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
 
     def _is_better(self, value: float) -> bool:
@@ -89,11 +90,6 @@ class ReduceLROnPlateau(LRScheduler):
         else:
             bound = self.best + sign * self.threshold
         return sign * value > sign * bound
-
-    def _pairs(self) -> list[tuple[float, float]]:
-        """The learning rates and the lowest ones."""
-        lrs = [group["lr"] for group in self.optimizer.param_groups]
-        return list(zip(lrs, self.min_lrs, strict=False))
 
     def _reduced(self, lr: float, lowest: float) -> float:
         new = max(lr * self.factor, lowest)

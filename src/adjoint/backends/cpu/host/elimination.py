@@ -6,7 +6,8 @@ is in the products of large matrices, on all cores. LAPACK isn't asked: its thre
 stand in each other's way, and it has no function for many small matrices.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,15 @@ def matrices_in_chunks(x: View) -> tuple[int, int]:
     return x.shape[0], max(1, CHUNK // (x.shape[1] * x.shape[2]))
 
 
+def lower_each(to: NativeLowering, template: Callable, x: View, /, **words: Any) -> None:
+    """Launch a kernel that takes matrices one by one: see `templates.each_matrix`."""
+    count, group = matrices_in_chunks(x)
+    step, row_step, _ = steps(x)
+    words |= dict(total=count, group=group, row_step=row_step, step=step)
+    kernel = kernel_of(template, FLOATS[x.dtype], x.shape[-1])
+    to.launch(kernel, chunks_of(group, count), words)
+
+
 # Cholesky.
 
 
@@ -58,7 +68,9 @@ def cholesky(x: np.ndarray) -> np.ndarray:
     """
     n = x.shape[-1]
     if n <= MOST:
-        return small_cholesky(x)
+        orders = np.empty(len(x), np.int64)
+        decompose(x, orders)
+        return orders
     m = half(n)
     first, beside, last = x[:, :m, :m], x[:, :m, m:], x[:, m:, m:]
     orders = cholesky(first)
@@ -68,19 +80,9 @@ def cholesky(x: np.ndarray) -> np.ndarray:
     return np.where((orders == 0) & (later > 0), later + m, orders)
 
 
-def small_cholesky(x: np.ndarray) -> np.ndarray:
-    orders = np.empty(len(x), np.int64)
-    decompose(x, orders)
-    return orders
-
-
 @launched
 def decompose(to: NativeLowering, x: View, orders: View) -> None:
-    count, group = matrices_in_chunks(x)
-    step, row_step, _ = steps(x)
-    words: Words = dict(x=x, orders=orders, total=count, group=group, row_step=row_step, step=step)
-    kernel = kernel_of(templates.cholesky, FLOATS[x.dtype], x.shape[-1])
-    to.launch(kernel, chunks_of(group, count), words)
+    lower_each(to, templates.cholesky, x, x=x, orders=orders)
 
 
 def cholesky_gradient(u: np.ndarray, g: np.ndarray) -> None:
@@ -106,13 +108,8 @@ def cholesky_gradient(u: np.ndarray, g: np.ndarray) -> None:
 
 @launched
 def small_cholesky_gradient(to: NativeLowering, u: View, g: View) -> None:
-    count, group = matrices_in_chunks(g)
-    step, row_step, _ = steps(g)
-    u_step, u_row_step, _ = steps(u)
-    words: Words = dict(u=u, g=g, total=count, group=group, row_step=row_step, step=step)
-    words |= dict(u_row_step=u_row_step, u_step=u_step)
-    kernel = kernel_of(templates.cholesky_gradient, FLOATS[g.dtype], g.shape[-1])
-    to.launch(kernel, chunks_of(group, count), words)
+    step, row_step, _ = steps(u)
+    lower_each(to, templates.cholesky_gradient, g, u=u, g=g, u_row_step=row_step, u_step=step)
 
 
 # Triangles.
@@ -188,7 +185,9 @@ def lu(x: np.ndarray) -> np.ndarray:
     """
     n = x.shape[-1]
     if n <= MOST:
-        return small_lu(x)
+        pivots = np.empty((len(x), n), np.int64)
+        eliminate(x, pivots)
+        return pivots
     m = half(n)
     left, right = x[:, :, :m], x[:, :, m:]
     first = lu(left)
@@ -200,19 +199,9 @@ def lu(x: np.ndarray) -> np.ndarray:
     return np.concatenate([first, last + m], axis=1)
 
 
-def small_lu(x: np.ndarray) -> np.ndarray:
-    pivots = np.empty((len(x), x.shape[-1]), np.int64)
-    eliminate(x, pivots)
-    return pivots
-
-
 @launched
 def eliminate(to: NativeLowering, x: View, pivots: View) -> None:
-    count, group = matrices_in_chunks(x)
-    step, row_step, _ = steps(x)
-    words: Words = dict(x=x, pivots=pivots, count=x.shape[1], total=count, group=group)
-    words |= dict(row_step=row_step, step=step)
-    to.launch(kernel_of(templates.lu, FLOATS[x.dtype], x.shape[-1]), chunks_of(group, count), words)
+    lower_each(to, templates.lu, x, x=x, pivots=pivots, count=x.shape[1])
 
 
 @launched
@@ -233,7 +222,9 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed:
     All are contiguous.
     """
     if factors.shape[-1] <= MOST:
-        return small_lu_solve(factors, pivots, np.ascontiguousarray(y), transposed)
+        out = empty(y.shape, y.dtype)
+        solve_small(factors, pivots, np.ascontiguousarray(y), out, transposed=transposed)
+        return out
     out = y.copy()
     if transposed:
         turned = factors.swapaxes(1, 2)
@@ -244,12 +235,6 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed:
         exchange(out, pivots)
         solve_triangular(factors, out, lower=True, unit=True)
         solve_triangular(factors, out, lower=False, unit=False)
-    return out
-
-
-def small_lu_solve(factors: np.ndarray, pivots: np.ndarray, y: np.ndarray, transposed: bool):
-    out = empty(y.shape, y.dtype)
-    solve_small(factors, pivots, y, out, transposed=transposed)
     return out
 
 

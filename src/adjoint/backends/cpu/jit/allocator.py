@@ -149,12 +149,12 @@ define internal void @remove(ptr %link) {
   ret void
 }
 
-define internal void @add(ptr %pool, i64 %field, i64 %amount) {
+define internal i64 @add(ptr %pool, i64 %field, i64 %amount) {
   %place = getelementptr i64, ptr %pool, i64 %field
   %before = load i64, ptr %place
   %after = add i64 %before, %amount
   store i64 %after, ptr %place
-  ret void
+  ret i64 %after
 }
 
 define internal void @lock(ptr %pool) {
@@ -184,16 +184,14 @@ define internal i64 @withdraw(ptr %pool, ptr %block) {
   call void @remove(ptr %alike)
   %capacity = load i64, ptr %block
   %less = sub i64 0, %capacity
-  call void @add(ptr %pool, i64 $idle, i64 %less)
+  call i64 @add(ptr %pool, i64 $idle, i64 %less)
   ret i64 %capacity
 }
 
 ; A block is handed out. The lock is held.
 define internal void @count(ptr %pool, i64 %capacity) {
-  call void @add(ptr %pool, i64 $allocations, i64 1)
-  call void @add(ptr %pool, i64 $in_use, i64 %capacity)
-  %place = getelementptr i64, ptr %pool, i64 $in_use
-  %now = load i64, ptr %place
+  call i64 @add(ptr %pool, i64 $allocations, i64 1)
+  %now = call i64 @add(ptr %pool, i64 $in_use, i64 %capacity)
   %peak_place = getelementptr i64, ptr %pool, i64 $peak
   %before = load i64, ptr %peak_place
   %peak = call i64 @llvm.umax.i64(i64 %before, i64 %now)
@@ -217,7 +215,7 @@ release:
   %oldest = load ptr, ptr %ages
   %block = getelementptr i8, ptr %oldest, i64 -16
   %capacity = call i64 @withdraw(ptr %pool, ptr %block)
-  call void @add(ptr %pool, i64 $releases, i64 1)
+  call i64 @add(ptr %pool, i64 $releases, i64 1)
   call void @unlock(ptr %pool)
   call void @destroy(ptr %block)
   %more = add i64 %sum, %capacity
@@ -229,7 +227,7 @@ done:
 """)
 
 HANDLER = Template("""
-define internal ptr @obtain(ptr %pool, i64 %size) {
+define ptr @pool_malloc(ptr %pool, i64 %size) {
 start:
   %too_large = icmp ugt i64 %size, $largest
   br i1 %too_large, label %none, label %search
@@ -246,10 +244,11 @@ search:
 reuse:
   %idle = getelementptr i8, ptr %newest, i64 -32
   call i64 @withdraw(ptr %pool, ptr %idle)
-  call void @add(ptr %pool, i64 $reuses, i64 1)
+  call i64 @add(ptr %pool, i64 $reuses, i64 1)
   call void @count(ptr %pool, i64 %capacity)
   call void @unlock(ptr %pool)
-  ret ptr %idle
+  %old = getelementptr %block, ptr %idle, i64 1
+  ret ptr %old
 make:
   call void @unlock(ptr %pool)
   %fresh = call ptr @create(ptr %pool, i64 %capacity)
@@ -259,15 +258,8 @@ made:
   call void @lock(ptr %pool)
   call void @count(ptr %pool, i64 %capacity)
   call void @unlock(ptr %pool)
-  ret ptr %fresh
-}
-
-define ptr @pool_malloc(ptr %pool, i64 %size) {
-  %block = call ptr @obtain(ptr %pool, i64 %size)
-  %failed = icmp eq ptr %block, null
-  %data = getelementptr %block, ptr %block, i64 1
-  %result = select i1 %failed, ptr null, ptr %data
-  ret ptr %result
+  %new = getelementptr %block, ptr %fresh, i64 1
+  ret ptr %new
 }
 
 ; A block that comes from the system is zero already.
@@ -278,14 +270,13 @@ start:
   br i1 %wraps, label %none, label %get
 get:
   %size = extractvalue { i64, i1 } %product, 0
-  %block = call ptr @obtain(ptr %pool, i64 %size)
-  %failed = icmp eq ptr %block, null
+  %data = call ptr @pool_malloc(ptr %pool, i64 %size)
+  %failed = icmp eq ptr %data, null
   br i1 %failed, label %none, label %got
 none:
   ret ptr null
 got:
-  %data = getelementptr %block, ptr %block, i64 1
-  %used_place = getelementptr %block, ptr %block, i32 0, i32 1
+  %used_place = getelementptr %block, ptr %data, i64 -1, i32 1
   %used = load i64, ptr %used_place
   %zero = icmp eq i64 %used, 0
   br i1 %zero, label %done, label %clear
@@ -306,7 +297,7 @@ give:
   %less = sub i64 0, %capacity
   %limit_place = getelementptr i64, ptr %pool, i64 $limit
   call void @lock(ptr %pool)
-  call void @add(ptr %pool, i64 $in_use, i64 %less)
+  call i64 @add(ptr %pool, i64 $in_use, i64 %less)
   %limit = load i64, ptr %limit_place
   %fits = icmp ule i64 %capacity, %limit
   br i1 %fits, label %keep, label %release
@@ -319,12 +310,12 @@ keep:
   %ring = call ptr @ring(ptr %pool, i64 %capacity)
   %alike = getelementptr %block, ptr %block, i32 0, i32 3
   call void @insert(ptr %ring, ptr %alike)
-  call void @add(ptr %pool, i64 $idle, i64 %capacity)
+  call i64 @add(ptr %pool, i64 $idle, i64 %capacity)
   call void @unlock(ptr %pool)
   call i64 @pool_trim(ptr %pool, i64 %limit)
   br label %done
 release:
-  call void @add(ptr %pool, i64 $releases, i64 1)
+  call i64 @add(ptr %pool, i64 $releases, i64 1)
   call void @unlock(ptr %pool)
   call void @destroy(ptr %block)
   br label %done

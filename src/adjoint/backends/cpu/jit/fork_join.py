@@ -144,19 +144,6 @@ define ptr @create() {
   ret ptr %pool
 }
 
-define internal i1 @own(ptr %pool) {
-  <pointers>
-  %pair = cmpxchg ptr %owned, i64 0, i64 1 seq_cst seq_cst
-  %mine = extractvalue { i64, i1 } %pair, 1
-  ret i1 %mine
-}
-
-define internal void @disown(ptr %pool) {
-  <pointers>
-  store atomic i64 0, ptr %owned seq_cst, align 8
-  ret void
-}
-
 ; Do the chunks that nobody else takes.
 define internal void @take(ptr %pool) noinline {
 entry:
@@ -234,14 +221,15 @@ look:
   %helped = icmp sgt i64 %count, 0
   br i1 %helped, label %enter, label %alone
 enter:
-  %mine = call i1 @own(ptr %pool)
+  %pair = cmpxchg ptr %owned, i64 0, i64 1 seq_cst seq_cst
+  %mine = extractvalue { i64, i1 } %pair, 1
   br i1 %mine, label %together, label %alone
 alone:
   call void @alone(ptr %pool, ptr %function, ptr %arguments, i64 %chunks)
   ret void
 together:
   call void @share(ptr %pool, ptr %function, ptr %arguments, i64 %chunks)
-  call void @disown(ptr %pool)
+  store atomic i64 0, ptr %owned seq_cst, align 8
   ret void
 }
 

@@ -68,10 +68,11 @@ right:
 """)
 
 
+OBJECT, POINTER, TEXT = ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p
+
+
 class Allocator(ctypes.Structure):
-    _fields_ = [
-        (name, ctypes.c_void_p) for name in ("context", "malloc", "calloc", "realloc", "free")
-    ]
+    _fields_ = [(name, POINTER) for name in ("context", "malloc", "calloc", "realloc", "free")]
 
 
 class Handler(ctypes.Structure):
@@ -85,12 +86,7 @@ class Handler(ctypes.Structure):
 class Method(ctypes.Structure):
     """PyMethodDef."""
 
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
+    _fields_ = [("name", TEXT), ("function", POINTER), ("flags", ctypes.c_int), ("doc", TEXT)]
 
 
 def supported() -> bool:
@@ -110,30 +106,26 @@ def python(name: str, result: type | None, *arguments: type) -> Callable:
 
 def keep_for_ever(*things: object) -> None:
     """Not even at exit, when modules are cleared, does this memory go: arrays live longer."""
-    python("Py_IncRef", None, ctypes.py_object)(things)
+    python("Py_IncRef", None, OBJECT)(things)
 
 
 def set_handler_address() -> int:
-    pointer = python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    pointer = python("PyCapsule_GetPointer", POINTER, OBJECT, TEXT)
     table = pointer(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
-    return ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))[SET_HANDLER]
+    return ctypes.cast(table, ctypes.POINTER(POINTER))[SET_HANDLER]
 
 
 def caller(name: str, context: int, functions: dict[str, int]) -> Callable:
     """A function that calls another, whose arrays get their memory from these functions:
     malloc, calloc, realloc and free, as PyDataMem_Handler has them."""
     handler = Handler(name.encode(), 1, Allocator(context, **functions))
-    new_capsule = python(
-        "PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-    )
+    new_capsule = python("PyCapsule_New", OBJECT, POINTER, TEXT, POINTER)
     capsule_name = b"mem_handler"
     capsule = new_capsule(ctypes.addressof(handler), capsule_name, None)
     # An array, because the place where an array has its data is part of NumPy's binary interface.
     pointers = np.array([set_handler_address(), id(capsule)], np.int64)
     text = CALL.substitute(head=object.__basicsize__)
     method = Method(b"call", compiled(text, "call"), FASTCALL_WITH_KEYWORDS, None)
-    new_function = python(
-        "PyCFunction_NewEx", ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
-    )
+    new_function = python("PyCFunction_NewEx", OBJECT, POINTER, OBJECT, POINTER)
     keep_for_ever(handler, capsule_name, capsule, pointers, method)
     return new_function(ctypes.addressof(method), pointers, None)

@@ -1,6 +1,7 @@
 """Convolution and its gradients by direct kernels."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,9 @@ from ....kernels.convolution import tilings
 from ....kernels.convolution.tilings import Machine, Shape
 from ....kernels.ops import Unsupported
 from ...launches import Layout, Target, View
-from ...spaces import Ints
-from ..windows import output_size
+from ...spaces import Ints, window_count
 from . import direct_convolution as direct
-from .maps import as_contiguous, convert_back, held_in
+from .maps import as_contiguous, held_in
 from .native import FLOATS, NativeLowering
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
@@ -58,7 +58,7 @@ def fits_tables(shape: Shape) -> bool:
 
 
 def forward_shape(x: Layout, w: Layout, groups: int, **geometry: Any) -> Shape:
-    size = output_size(x.shape, w.shape[2:], **geometry)
+    size = window_count(x.shape, w.shape[2:], **geometry)
     itemsize = held_dtype(x).itemsize
     return Shape(x.shape[1:], w.shape, size, **geometry, groups=groups, size=itemsize)
 
@@ -80,34 +80,32 @@ def conv(
     if bias is not None and bias.shape != w.shape[:1]:
         raise Unsupported(f"a bias of shape {bias.shape} for {w.shape[0]} filters")
     tiling = tilings.forward(checked_machine(to.target, shape, x, w), shape)
-    correlate(to, tiling, x, w, bias)
+    lower_direct(to, direct.correlate, tiling, (x.shape[0], *tiling.out_shape), x, w, bias)
 
 
 def conv_input(to: NativeLowering, g: View, w: View, *, x_shape: Ints, **geometry: Any) -> None:
     shape = input_shape(g, w, x_shape, **geometry)
-    correlate(to, tilings.backward(checked_machine(to.target, shape, g, w), shape), g, w, None)
-
-
-def correlate(
-    to: NativeLowering, tiling: tilings.Correlation, x: View, w: View, bias: View | None
-) -> None:
-    result, dtype = to.result((x.shape[0], *tiling.out_shape), x.dtype), held_dtype(x)
-    x, w = widened(to, x), widened(to, w)
-    out = held_in(to, dtype, result)
-    direct.correlate(to, tiling, x, w, bias, out)
-    convert_back(to, out, result)
+    tiling = tilings.backward(checked_machine(to.target, shape, g, w), shape)
+    lower_direct(to, direct.correlate, tiling, (g.shape[0], *tiling.out_shape), g, w, None)
 
 
 def conv_weight(to: NativeLowering, x: View, g: View, *, w_shape: Ints, **geometry: Any) -> None:
     shape = weight_shape(x, g, w_shape, **geometry)
     tiling = tilings.weights(checked_machine(to.target, shape, x, g), shape)
-    result, dtype = to.result(tuple(w_shape), g.dtype), held_dtype(g)
-    x, g = widened(to, x), widened(to, g)
-    out = held_in(to, dtype, result)
-    direct.weight_gradient(to, tiling, x, g, out)
-    convert_back(to, out, result)
+    lower_direct(to, direct.weight_gradient, tiling, tuple(w_shape), x, g)
 
 
-def widened(to: NativeLowering, x: View) -> View:
-    dtype = held_dtype(x)
-    return x if x.dtype == dtype else as_contiguous(to, x, dtype)
+def lower_direct(
+    to: NativeLowering,
+    function: Callable,
+    tiling: tilings.Correlation | tilings.WeightGradient,
+    shape: Ints,
+    x: View,
+    y: View,
+    *bias: View | None,
+) -> None:
+    """Have a result of a shape computed from arrays in the dtype that has their digits."""
+    dtype, result = held_dtype(x), to.result(shape, x.dtype)
+    x, y = (one if one.dtype == dtype else as_contiguous(to, one, dtype) for one in (x, y))
+    with held_in(to, dtype, result) as out:
+        function(to, tiling, x, y, *bias, out)

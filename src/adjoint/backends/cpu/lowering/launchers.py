@@ -40,7 +40,9 @@ class Launcher:
         outputs: Sequence[np.ndarray] | None = None,
         axis: Ints | None = None,
     ) -> list[np.ndarray]:
-        """The outputs of a kernel, in new memory or in that of arrays. `axis`: see `reduce`."""
+        """The outputs of a kernel, in new memory or in that of arrays. `axis`: along which its rows
+        run, if it has reductions; it stays as ones in outputs and arrays that have one element for
+        each row."""
         layouts: list[Any] = [axis]
         for x in arrays:
             layouts += (x.shape, x.strides)
@@ -50,17 +52,6 @@ class Launcher:
         key = tuple(layouts)
         launches = self.launches[key] or self.lower(key, arrays, axis, outputs)
         return run(launches, arrays, numbers, outputs)
-
-    def reduce(
-        self,
-        arrays: Sequence[np.ndarray],
-        axis: Ints,
-        numbers: Sequence[Any] = (),
-        outputs: Sequence[np.ndarray] | None = None,
-    ) -> list[np.ndarray]:
-        """The outputs of a kernel whose rows run along `axis`, which stays as ones in those that
-        have one element for each row; so it does in arrays that have."""
-        return self.map(arrays, numbers, outputs, axis)
 
     def lower(
         self,

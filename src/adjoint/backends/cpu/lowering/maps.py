@@ -2,7 +2,8 @@
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def lower_map(
         words |= array_words(k, x, step, outer=strides[:-1])
     words |= number_words(expression, keys)
     loops = Loops(access, len(outer), lanes=expression.lanes)
-    past = past_caches(expression, loops, columns) if outputs is None and not outer else None
+    past = outputs is None and not outer and goes_past(expression, access, columns)
     kernel, chunks = expression.native(loops, past), -(-rows // row_step) * parts
     to.launch(kernel, chunks, words, overwriting(to, walked[: len(used)], targets))
     return list(targets)
@@ -112,16 +113,12 @@ def overwriting(
     )
 
 
-def past_caches(expression: Expression, loops: Loops, columns: int) -> Loops | None:
-    """The walk that writes past the caches, if outputs are so large that this is better."""
-    count, dtypes = len(expression.used), expression.dtypes
-    if loops.access[count:] != "c" * len(dtypes):
-        return None
-    if any(columns * t.itemsize < STREAMED for t in dtypes):
-        return None
-    if any(expression.lanes * t.itemsize != LINE for t in dtypes):
-        return None
-    return loops._replace(access=loops.access[:count] + "n" * len(dtypes))
+def goes_past(expression: Expression, access: str, columns: int) -> bool:
+    """Whether outputs are so large that it is better to write past the caches."""
+    return set(access[len(expression.used) :]) == {"c"} and all(
+        columns * t.itemsize >= STREAMED and expression.lanes * t.itemsize == LINE
+        for t in expression.dtypes
+    )
 
 
 # Copies.
@@ -162,11 +159,10 @@ def as_contiguous(to: NativeLowering, x: View, dtype: np.dtype | None = None) ->
     return out
 
 
-def held_in(to: NativeLowering, dtype: np.dtype, result: View) -> View:
-    """Where a result is computed in a dtype: `convert_back` follows."""
-    return result if result.dtype == dtype else to.temporary(result.shape, dtype)
-
-
-def convert_back(to: NativeLowering, out: View, result: View) -> None:
+@contextmanager
+def held_in(to: NativeLowering, dtype: np.dtype, result: View) -> Iterator[View]:
+    """Where a result is computed in a dtype; at the end it is converted to its own."""
+    out = result if result.dtype == dtype else to.temporary(result.shape, dtype)
+    yield out
     if out is not result:
         copy(to, out, result)

@@ -14,7 +14,7 @@ from ....kernels.matmul import WORDS, module
 from ....kernels.ops import Unsupported
 from ....kernels.tiles import ProductTile
 from ...launches import Target, View
-from ...spaces import Ints
+from ...spaces import Ints, merged, steps_in
 from ..jit.compiler import compiled
 from ..jit.runner import NativeKernel
 from .maps import as_contiguous
@@ -130,7 +130,7 @@ def factors(x: View, y: View) -> Factors:
     x_steps, y_steps = ([stride // size for stride in one.strides] for one in (x, y))
     (x_row, x_column), (y_row, y_column) = x_steps[-2:], y_steps[-2:]
     x_by_rows, y_by_rows = x_column == 1 or inner == 1, y_column == 1
-    batch = batch_axes(x.shape, x_steps, y.shape, y_steps)
+    batch = batch_axes(x, y)
     while batch and batch[-1][2] == 0 and x_by_rows and batch[-1][1] == rows * x_row:
         rows *= batch.pop()[0]  # all multiplied by one matrix, and their rows follow each other
     lines = (x_by_rows or x_row == 1) and (y_by_rows or y_row == 1 or inner == 1)
@@ -140,22 +140,12 @@ def factors(x: View, y: View) -> Factors:
     return Factors(rows, columns, inner, x_by_rows, x_step, y_by_rows, y_step, batch)
 
 
-def batch_axes(
-    x_shape: Ints, x_steps: list[int], y_shape: Ints, y_steps: list[int]
-) -> list[tuple[int, int, int]]:
+def batch_axes(*arrays: View) -> list[tuple[int, int, int]]:
     """Length and steps of the axes of a batch, as few as possible."""
-    count = max(len(x_shape), len(y_shape)) - 2
-    axes: list[tuple[int, int, int]] = []
-    for k in range(-2 - count, -2):
-        x_length, x_step = (x_shape[k], x_steps[k]) if -k <= len(x_shape) else (1, 0)
-        y_length, y_step = (y_shape[k], y_steps[k]) if -k <= len(y_shape) else (1, 0)
-        length = y_length if x_length == 1 else x_length
-        if length > 1:
-            x_step, y_step = x_step * (x_length > 1), y_step * (y_length > 1)
-            if axes and axes[-1][1:] == (length * x_step, length * y_step):
-                length *= axes.pop()[0]
-            axes.append((length, x_step, y_step))
-    return axes
+    stacks = [x.view(x.shape[:-2], x.strides[:-2]) for x in arrays]
+    shape = np.broadcast_shapes(*(x.shape for x in stacks))
+    axes = merged(shape, [[s // x.itemsize for s in steps_in(x, shape)] for x in stacks])
+    return list(zip(axes.sizes, *axes.steps, strict=True))
 
 
 def tile_for(given: Factors, dtype: np.dtype, target: Target) -> ProductTile:

@@ -13,7 +13,7 @@ from ....kernels.ops import Unsupported
 from ...launches import Layout, View
 from ...spaces import Ints, steps_in
 from ..table import wide
-from .maps import as_contiguous, convert_back, held_in
+from .maps import as_contiguous, held_in
 from .native import BY_DTYPE, BY_SIZE, NativeLowering, Words, chunks_of, kernel_of
 
 WHOLE = slice(None)
@@ -120,18 +120,17 @@ def scatter(to: NativeLowering, x: View, *indices: View, spec: tuple, shape: Int
     result = to.result(shape, x.dtype)
     terms = as_numbers(to, x, held)
     index = combined(to, indices, found.axes)
-    out = held_in(to, held, result)
     length, width = math.prod(found.axes), found.inner * (held.itemsize // real.itemsize)
     size = length * found.inner * held.itemsize
     wanted = size // OWNED if found.inner * held.itemsize >= WIDE else 1
     step = chunks_of(min(PARTS, max(1, wanted)), length)
     parts = chunks_of(step, length)
     group = max(1, CHUNK // size) if parts == 1 else 1
-    words: Words = dict(status=BAD, x=terms, index=index, out=out, outers=found.outer, group=group)
+    words: Words = dict(status=BAD, x=terms, index=index, outers=found.outer, group=group)
     words |= dict(count=index.size, length=length, width=width, parts=parts, step=step)
     kernel = kernel_of(templates.scatter, BY_DTYPE[real], width == 1)
-    to.launch(kernel, chunks_of(group, found.outer) * parts, words)
-    convert_back(to, out, result)
+    with held_in(to, held, result) as out:
+        to.launch(kernel, chunks_of(group, found.outer) * parts, words | dict(out=out))
 
 
 def as_numbers(to: NativeLowering, x: View, dtype: np.dtype) -> View:
@@ -179,14 +178,13 @@ def scatter_along_axis(to: NativeLowering, x: View, index: View, *, axis: int, s
         raise Unsupported(f"a scatter of {x.dtype} along an axis")
     result = to.result(shape, x.dtype)
     terms, places = as_contiguous(to, x, held), as_contiguous(to, index, INT64)
-    out = held_in(to, held, result)
     outer, inner = math.prod(before), math.prod(after)
     size = (shape[axis] + 2 * count) * inner * held.itemsize
     group = max(1, CHUNK // size)
     width = max(LANES, CHUNK * inner // size) if size > 4 * CHUNK else inner
     parts = chunks_of(width, inner)
-    words: Words = dict(status=BAD, x=terms, index=places, out=out, outers=outer, step=group)
+    words: Words = dict(status=BAD, x=terms, index=places, outers=outer, step=group)
     words |= dict(count=count, length=shape[axis], inner=inner, parts=parts, width=width)
     kernel = kernel_of(templates.scatter_along, kind, once, inner == 1)
-    to.launch(kernel, chunks_of(group, outer) * parts, words)
-    convert_back(to, out, result)
+    with held_in(to, held, result) as out:
+        to.launch(kernel, chunks_of(group, outer) * parts, words | dict(out=out))

@@ -10,14 +10,12 @@ import numpy as np
 from ....kernels import pooling as templates
 from ....kernels.ops import Unsupported
 from ....kernels.pooling import Wide
-from ....kernels.template import VECTOR
+from ....kernels.text import VECTOR
 from ...launches import View
-from ...spaces import Ints
-from ..windows import output_size
-from .maps import as_contiguous, convert_back, held_in
+from ...spaces import Ints, Pairs, window_count
+from .maps import as_contiguous, held_in
 from .native import FLOATS, NativeLowering, Words, chunks_of, kernel_of
 
-Pairs = tuple[tuple[int, int], ...]
 CHUNK = 1 << 14  # elements that a chunk reads
 LONGEST = 8  # elements along W of a window that vectors are used for
 INT64, HALF, SINGLE = (np.dtype(name) for name in ("i8", "f2", "f4"))
@@ -83,7 +81,6 @@ def lower_windows(
     high, across = axes
     (name, result), *others = outs.items()
     terms = as_contiguous(to, x, SINGLE if x.dtype == HALF else x.dtype)
-    out = held_in(to, terms.dtype, result)
     first, last = inside
     lanes = vectors(first, last, terms.itemsize) if across.kernel <= LONGEST else 0
     wide = Wide(across.kernel, across.stride, across.dilation, lanes)
@@ -94,14 +91,14 @@ def lower_windows(
     words |= dict(dilation=high.dilation, top=high.padding, left=across.padding)
     words |= dict(first=first if lanes else 0, last=last if lanes else 0)
     kernel = kernel_of(template, FLOATS[terms.dtype], wide)
-    to.launch(kernel, chunks_of(step, images), words | {name: out} | dict(others))
-    convert_back(to, out, result)
+    with held_in(to, terms.dtype, result) as out:
+        to.launch(kernel, chunks_of(step, images), words | {name: out} | dict(others))
 
 
 def max_pool(
     to: NativeLowering, x: View, *, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints
 ) -> None:
-    size = output_size(x.shape, kernel, stride, padding, dilation)
+    size = window_count(x.shape, kernel, stride, padding, dilation)
     found = axes(x.shape, size, kernel, stride, padding, dilation)
     fits = math.prod(x.shape[2:]) < 1 << 31 and min(size) > 0
     if not (x.size and x.dtype in POOLED and fits and all(map(all_reach, found))):
@@ -113,7 +110,7 @@ def max_pool(
 
 def window_sum(to: NativeLowering, x: View, *, kernel: Ints, stride: Ints, padding: Pairs) -> None:
     ones = (1,) * len(kernel)
-    size = output_size(x.shape, kernel, stride, padding, ones)
+    size = window_count(x.shape, kernel, stride, padding, ones)
     found = axes(x.shape, size, kernel, stride, padding, ones)
     check_order(x, found)
     out = to.result((*x.shape[:2], *size), x.dtype)

@@ -43,31 +43,16 @@ def plain(how: str) -> Callable:
     return lower
 
 
-def logsumexp(to: NativeLowering, x: View, *, axis: Any, keepdims: bool) -> None:
-    check_floats(x)
-    axes = positive(axis, x.ndim)
-    lower_rows(to, rows_of("logsumexp", x.dtype), [x], axes, keepdims=keepdims)
+def along_rows(name: str) -> Callable:
+    """An op that is one kernel over rows of its first input."""
 
-
-def along_axis(name: str) -> Callable:
-    """An op along one axis whose result has its input's shape."""
-
-    def lower(to: NativeLowering, x: View, *, axis: int) -> None:
+    def lower(to: NativeLowering, *inputs: View, axis: Any, keepdims: bool = True) -> None:
+        x = inputs[0]
         check_floats(x)
-        lower_rows(to, rows_of(name, x.dtype), [x], positive(axis, x.ndim))
+        kernel = rows_of(name, *(one.dtype for one in inputs))
+        lower_rows(to, kernel, inputs, positive(axis, x.ndim), keepdims=keepdims)
 
     return lower
-
-
-def masked_softmax(to: NativeLowering, x: View, mask: View, *, axis: int) -> None:
-    check_floats(x)
-    kernel = rows_of("masked_softmax", x.dtype, mask.dtype)
-    lower_rows(to, kernel, [x, mask], positive(axis, x.ndim))
-
-
-def moments(to: NativeLowering, x: View, *, axis: Any) -> None:
-    check_floats(x)
-    lower_rows(to, rows_of("moments", x.dtype), [x], positive(axis, x.ndim))
 
 
 def norm(to: NativeLowering, x: View, *, axis: Any, keepdims: bool) -> None:
@@ -132,4 +117,5 @@ def loss_of(type: Type) -> Expression:
 
 
 sum_, max_, min_, prod = map(plain, ("sum", "max", "min", "prod"))
-softmax, log_softmax = map(along_axis, ("softmax", "log_softmax"))
+softmax, log_softmax = map(along_rows, ("softmax", "log_softmax"))
+logsumexp, masked_softmax, moments = map(along_rows, ("logsumexp", "masked_softmax", "moments"))

@@ -121,8 +121,8 @@ def lower_walk(
         words |= array_words(k, x, step, walk.inner.steps[k], walk.outer.steps[k])
     words |= number_words(expression, keys)
     loops = Loops(access, len(walk.outer.sizes), len(walk.inner.sizes), walk.along, lanes)
-    past = past_caches(expression, loops) if goes_past(expression, walk, loops) else None
-    to.launch(expression.native(loops, past), -(-walk.rows // rows) * parts, words)
+    kernel = expression.native(loops, goes_past(expression, walk, loops))
+    to.launch(kernel, -(-walk.rows // rows) * parts, words)
 
 
 def goes_past(expression: Expression, walk: Walk, loops: Loops) -> bool:
@@ -144,14 +144,6 @@ def is_streamed(expression: Expression, walk: Walk, loops: Loops, output: int) -
         and not any(step % LINE for step in steps)
         and walk.rows * walk.length * size >= STREAMED
     )
-
-
-def past_caches(expression: Expression, loops: Loops) -> Loops:
-    count = len(expression.used)
-    access = "".join(
-        "n" if k >= count and how == "c" else how for k, how in enumerate(loops.access)
-    )
-    return loops._replace(access=access)
 
 
 def chosen_walk(kept: Axes, reduced: Axes, first: int) -> Walk:
@@ -210,43 +202,49 @@ def reduction(how: str, source: Type, target: Type) -> Expression:
     return Expression(Kernel((convert(reduce(how, element(0, source), wide), target),)))
 
 
-def lower_reduction(
-    to: NativeLowering, how: str, x: View, axis: Ints, keepdims: bool = True
-) -> View:
+def lower_reduction(to: NativeLowering, how: str, x: View, axis: Ints, keepdims: bool) -> View:
     """Lower a reduction to the result of an op, which is returned."""
     type = TYPES[x.dtype]
-    wide = F64 if type.kind == "f" and how in ("sum", "prod", "norm") else type
     length = math.prod(x.shape[k] for k in axis)
     if length < 16 * CHUNK or x.size // length >= 64 * WIDE:
         return lower_rows(to, reduction(how, type, type), [x], axis, keepdims=keepdims)[0]
-    return lower_in_parts(to, how, x, axis, wide, keepdims)
+    wide = F64 if type.kind == "f" and how in ("sum", "prod", "norm") else type
+    outermost = axis_order(x.shape, [x.strides])
+    first = next(k for k in outermost if k in axis and x.shape[k] > 1)
+    step = max(1, CHUNK * x.shape[first] // length)
+    shape = tuple(1 if k in axis else n for k, n in enumerate(x.shape))
+    out = result_without(to, () if keepdims else axis, shape, x.dtype, list(range(len(shape))))
+    kernels = reduction(how, type, wide), reduction(how, wide, type)
+    lower_in_parts(to, kernels, [x], axis, first, step, out)
+    return out
 
 
 def lower_in_parts(
-    to: NativeLowering, how: str, x: View, axis: Ints, wide: Type, keepdims: bool
-) -> View:
-    """Reduce parts of the outermost of the axes, and then what comes of them."""
-    type = TYPES[x.dtype]
-    order = axis_order(x.shape, [x.strides])
-    first = next(k for k in order if k in axis and x.shape[k] > 1)
-    others = math.prod(x.shape[k] for k in axis) // x.shape[first]
-    step = max(1, CHUNK // others)
-    count, rest = divmod(x.shape[first], step)
-    shape = tuple(1 if k in axis else n for k, n in enumerate(x.shape))
-    out = result_without(to, () if keepdims else axis, shape, x.dtype, list(range(len(shape))))
-    parts = to.temporary((count + bool(rest), *shape), wide.dtype)
-    expression, stride = reduction(how, type, wide), x.strides[first]
-    before, after = x.shape[:first], x.shape[first + 1 :]
-    whole = x.view((count, *before, step, *after), (step * stride, *x.strides))
-    sums = parts.view((count, *shape), parts.strides)
-    lower_rows(to, expression, [whole], tuple(k + 1 for k in axis), [sums])
-    if rest:
-        end = x.view((*before, rest, *after), x.strides, count * step * stride)
-        last = parts.view(shape, parts.strides[1:], count * parts.strides[0])
-        lower_rows(to, expression, [end], axis, [last])
-    total = out.view((1, *shape), (0, *out.strides))
-    lower_rows(to, reduction(how, wide, type), [parts], (0,), [total])
-    return out
+    to: NativeLowering,
+    kernels: tuple[Expression, Expression],
+    arrays: Sequence[View],
+    axis: Ints,
+    first: int,
+    step: int,
+    out: View,
+) -> None:
+    """Reduce parts of arrays of one shape, `step` long along one of the axes, and then what comes
+    of them."""
+    count, rest = divmod(arrays[0].shape[first], step)
+    parts = to.temporary((count + bool(rest), *out.shape), kernels[0].dtypes[0])
+    for start, many, size in [(0, count, step), (count, 1, rest)][: 1 + bool(rest)]:
+        cut = [
+            x.view(
+                (many, *x.shape[:first], size, *x.shape[first + 1 :]),
+                (step * x.strides[first], *x.strides),
+                start * step * x.strides[first],
+            )
+            for x in arrays
+        ]
+        sums = parts.view((many, *out.shape), parts.strides, start * parts.strides[0])
+        lower_rows(to, kernels[0], cut, tuple(k + 1 for k in axis), [sums])
+    total = out.view((1, *out.shape), (0, *out.strides))
+    lower_rows(to, kernels[1], [parts], (0,), [total])
 
 
 # Inner products.
@@ -260,24 +258,11 @@ def inner(source: Type, target: Type) -> Expression:
 def lower_inner_products(to: NativeLowering, x: View, y: View, out: View) -> None:
     """Sums of products along the last axis, which is left out of `out`; long ones in parts, as
     other reductions."""
-    type, shape = TYPES[x.dtype], out.shape
-    last, length = len(shape), x.shape[-1]
-    total = out.view((*shape, 1), (*out.strides, 0))
-    if length < 16 * CHUNK:
+    type, last, shape = TYPES[x.dtype], out.ndim, (*out.shape, x.shape[-1])
+    total = out.view((*out.shape, 1), (*out.strides, 0))
+    if shape[last] < 16 * CHUNK:
         lower_rows(to, inner(type, type), [x, y], (last,), [total])
         return
-    count, rest = divmod(length, CHUNK)
-    sums = to.temporary((*shape, count + bool(rest)), F64.dtype)
-    spans = [(0, count, CHUNK), (count, 1, rest)] if rest else [(0, count, CHUNK)]
-    for start, many, size in spans:
-        pair = [
-            a.view(
-                (*a.shape[:-1], many, size),
-                (*a.strides[:-1], CHUNK * a.strides[-1], a.strides[-1]),
-                start * CHUNK * a.strides[-1],
-            )
-            for a in (x, y)
-        ]
-        part = sums.view((*shape, many, 1), (*sums.strides, 0), start * sums.strides[-1])
-        lower_rows(to, inner(type, F64), pair, (last + 1,), [part])
-    lower_rows(to, reduction("sum", F64, type), [sums], (last,), [total])
+    arrays = [a.view(shape, steps_in(a, shape)) for a in (x, y)]
+    kernels = inner(type, F64), reduction("sum", F64, type)
+    lower_in_parts(to, kernels, arrays, (last,), last, CHUNK, total)

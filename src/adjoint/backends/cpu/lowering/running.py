@@ -8,7 +8,7 @@ import numpy as np
 from ....kernels import running as templates
 from ....kernels.ops import Unsupported
 from ...launches import View
-from .maps import as_contiguous, convert_back, held_in
+from .maps import as_contiguous, held_in
 from .native import BY_DTYPE, NativeLowering, Words, chunks_of, kernel_of
 
 CHUNK = 1 << 14  # elements of a chunk
@@ -27,19 +27,18 @@ def lower_running(
     axis %= len(shape)
     result = to.result(shape, dtype)
     sources = {name: as_contiguous(to, x, held) for name, x in arrays.items()}
-    out = held_in(to, held, result)
     length, inner = shape[axis], math.prod(shape[axis + 1 :])
     outer, width = math.prod(shape[:axis]), min(inner, templates.LANES)
     parts = chunks_of(width, inner)
     group = max(1, CHUNK // (length * inner))
     if inner == 1:
         group = chunks_of(templates.SIDE_BY_SIDE, group) * templates.SIDE_BY_SIDE
-    words: Words = dict(out=out, outer=outer, group=group, length=length, inner=inner)
+    words: Words = dict(outer=outer, group=group, length=length, inner=inner)
     words |= dict(parts=parts, width=width)
     words |= dict(first=length - 1 if reverse else 0, move=-1 if reverse else 1)
     kernel = kernel_of(template, BY_DTYPE[held], inner == 1)
-    to.launch(kernel, chunks_of(group, outer) * parts, words | sources)
-    convert_back(to, out, result)
+    with held_in(to, held, result) as out:
+        to.launch(kernel, chunks_of(group, outer) * parts, words | sources | dict(out=out))
 
 
 def cumulative_sum(to: NativeLowering, x: View, *, axis: int, reverse: bool) -> None:
