@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 from .._core.tensor import Tensor
 from .._foundation.errors import TraceError
 from .lines import present_line
-from .seen import ABSENT, PLAIN, items
+from .seen import PLAIN, in_class, items
 from .views import View
 
 
@@ -20,7 +20,6 @@ class Journal:
         self.before: dict[int, dict[str, Any]] = {}
         self.lines: dict[tuple[int, str], str] = {}
         self.containers: dict[int, tuple[str, Any, list]] = {}
-        self.views: list[tuple[str, str, Any, Any]] = []
 
     def hold(self, x: Any) -> None:
         self.held.setdefault(id(x), x)
@@ -59,11 +58,12 @@ class Journal:
     def check(self) -> None:
         """Raise if something isn't as it was before the function ran."""
         for key, before in self.before.items():
-            own = object.__getattribute__(self.held[key], "__dict__")
+            x = self.held[key]
+            own = object.__getattribute__(x, "__dict__")
             for name in dict.fromkeys([*before, *own]):
-                former, value = before.get(name, ABSENT), own.get(name, ABSENT)
+                former, value = (own.get(name, in_class(x, name)) for own in (before, own))
                 if not is_same(former, value):
-                    raise_set(self.held[key], name, value, self.lines.get((key, name), ""))
+                    raise_set(x, name, value, self.lines.get((key, name), ""))
         for what, value, former in self.containers.values():
             now = items(value)
             if len(now) != len(former) or not all(map(is_same, now, former)):
@@ -72,10 +72,6 @@ class Journal:
                     "runs once, when it is recorded: return what it is to have, and change it "
                     "outside"
                 )
-        for what, name, real, view in self.views:
-            check_groups(what, real, view) if name == "param_groups" else check_state(
-                what, real, view
-            )
 
 
 def is_same(x: Any, y: Any) -> bool:

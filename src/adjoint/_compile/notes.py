@@ -34,7 +34,8 @@ class Notes:
 
     def add(self, x: Any, name: str, value: Any) -> None:
         if (id(x), name) not in self.known:
-            note = Note(weakref.ref(x), type(x).__name__, name, {name: Seen(value)})
+            seen = Seen(present(name, value))
+            note = Note(weakref.ref(x), type(x).__name__, name, {name: seen})
             self.known[id(x), name] = note
 
     def add_parts(self, x: Any, own: dict[str, Any]) -> None:
@@ -51,6 +52,11 @@ class Notes:
 
     def add_hooks(self, tensor: Tensor) -> None:
         self.hooks.append((weakref.ref(tensor), Seen(hooks_of(tensor))))
+
+    def settle(self) -> None:
+        """The recording has ended, and all is as it was: forget what was so for a while only, such
+        as tensors that `functional_call` put in the place of parameters."""
+        self.known = {key: note for key, note in self.known.items() if difference(note) is None}
 
     def changed(self) -> str | None:
         """What isn't as it was, in a few words."""
@@ -79,6 +85,11 @@ def hooks_of(tensor: Tensor) -> Any:
     return list(extra.hooks), list(extra.post_hooks)
 
 
+def present(name: str, value: Any) -> Any:
+    """A value; empty hooks are none."""
+    return None if name == "_hooks" and value and not any(value) else value
+
+
 def chosen(own: dict[str, Any], parts: bool) -> dict[str, Any]:
     if not parts:
         return dict(own)
@@ -95,7 +106,7 @@ def difference(note: Note) -> str | None:
         now = {note.name: [tuple(group["params"]) for group in x.param_groups]}
     else:
         try:
-            now = {note.name: object.__getattribute__(x, note.name)}
+            now = {note.name: present(note.name, object.__getattribute__(x, note.name))}
         except AttributeError:
             now = {}
     for name in dict.fromkeys([*note.seen, *now]):

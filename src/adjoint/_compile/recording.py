@@ -20,7 +20,7 @@ from .captures import hold_weakly
 from .lines import line_of, present_line
 from .notes import Notes
 from .settings import Settings
-from .watching import Token, Watch, install, uninstall
+from .watching import Token, Watch, install, under_way, uninstall
 
 
 @dataclass(eq=False)
@@ -60,7 +60,7 @@ class Recording(Trace):
 
     def __enter__(self) -> "Recording":
         install(self.token)
-        self.calls_at_end.append(self.token.end())
+        self.calls_at_end.append((under_way.pop, id(self.token), None))
         super().__enter__()
         return self
 
@@ -106,7 +106,7 @@ class Recording(Trace):
             self.calls_at_end.append((handle._hooks.pop, handle._key, None))
 
     def end_of_function(self) -> None:
-        self.watch.journal.check()
+        self.watch.check()
         own = [(x.tensor, x.node is not None) for x in self.before.values()]
         unchanged = {id(x.tensor) for x in self.before.values() if x.tensor.raw is x.raw}
         for tensor, required in own + self.own:
@@ -139,14 +139,16 @@ def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
             explain(error)
             raise
         finally:
+            recording.token.end()
             uninstall()
     watch, numbers = recording.watch, list(recording.numbers.values())
     settings, actions, notes = recording.settings, watch.actions, watch.notes
-    settings.finish([number for _, number in numbers])
     graph.numbers, graph.settings, graph.function = numbers, settings, None
     del recording, watch  # with them go the last references to what the function made
     for tensor in hold_weakly(graph):
         notes.add_hooks(tensor)
+    notes.settle()
+    settings.finish([number for _, number in numbers])
     tensors = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
     places = {k: weakref.ref(x) for k, x in enumerate(tensors) if id(x._owner()) in captured}
     return Recorded(graph, numbers, settings, actions, notes, places)
@@ -156,6 +158,7 @@ def explain(error: TraceError) -> None:
     """Let an error say at which of the user's lines it was raised, and what to do."""
     message, line = str(error.args[0] if error.args else error), line_of(error)
     message = message.removeprefix("compile: ")
+    vars(error).pop("_adjoint_location", None)  # modules around the call add theirs to this message
     where = f" (at {line})" if line else ""
     error.args = (
         f"compile: {message}{where}; if the function can't do without it, leave it uncompiled",

@@ -54,6 +54,16 @@ class Seen:
         return value() is x if isinstance(value, weakref.ref) else value == id(x)
 
 
+def in_class(x: Any, name: str) -> Any:
+    """A plain attribute of an object's class, as it stands there: no method, nor what a property
+    gives."""
+    for cls in type(x).__mro__:
+        if name in vars(cls):
+            value = vars(cls)[name]
+            return value if isinstance(value, (*PLAIN, dict)) else ABSENT
+    return ABSENT
+
+
 def items(x: Any) -> list:
     """The items of a container; of a dict, keys and values."""
     return [*x, *x.values()] if isinstance(x, dict) else list(x)

@@ -16,10 +16,15 @@ class Owner(NamedTuple):
     reader: Callable[[list[str]], Callable[[Any], Any]]
     names: list[str]
     kinds: list[Any]  # of each: a Seen that must be so still, or positions of numbers
+    values: list[Any]  # at first
 
 
 def of_attributes(names: list[str]) -> Callable:
     return lambda x: [getattr(x, name) for name in names]
+
+
+def of_nobody(values: list) -> Callable:
+    return lambda _: values
 
 
 def of_group(k: int) -> Callable[[list[str]], Callable]:
@@ -60,24 +65,32 @@ class Settings:
         anything else must be the same at each run."""
         key = id(owner), part
         if key not in self.owners:
-            self.owners[key] = Owner(weakref.ref(owner), reader, [], [])
+            self.owners[key] = Owner(weakref.ref(owner), reader, [], [], [])
         known = self.owners[key]
         known.names.append(name)
+        known.values.append(value)
         if isinstance(value, float):
             position, number = self.ledger.given(float(value))
             known.kinds.append(position)
             return number
         if type(value) in (tuple, list) and any(isinstance(x, float) for x in value):
-            pairs = [self.ledger.given(x) if isinstance(x, float) else (Seen(x), x) for x in value]
+            pairs = [
+                self.ledger.given(float(x)) if isinstance(x, float) else (Seen(x), x) for x in value
+            ]
             known.kinds.append((type(value), [position for position, _ in pairs]))
             return type(value)(x for _, x in pairs)
         known.kinds.append(Seen(value))
         return value
 
     def finish(self, numbers: list[Number]) -> "Settings":
-        """Nothing more is recorded."""
+        """Nothing more is recorded. Owners that are gone with the recording were the function's
+        own."""
         self.numbers = numbers
-        self.readers = [(x.ref, x.reader(x.names)) for x in self.owners.values()]
+        for owner in self.owners.values():
+            gone = owner.ref() is None
+            read = of_nobody(owner.values.copy()) if gone else owner.reader(owner.names)
+            self.readers.append((owner.ref, read))
+            owner.values.clear()
         return self
 
     # At each run.

@@ -19,25 +19,25 @@ from ..nn.modules.tree import Tree
 from ..optim._ema import EMA
 from ..optim._optimizer import Checked, Optimizer
 from ..optim.lr_scheduler._scheduler import LRScheduler
-from .journal import Journal
+from .journal import Journal, check_groups, check_state
 from .notes import Notes
-from .seen import ABSENT, PLAIN
+from .seen import ABSENT, in_class
 from .settings import Settings, of_attributes, of_group, of_state
 from .views import View
 
 CLASSES = (Tree, Optimizer, LRScheduler, EMA)
+SETTERS = ("_check_name", "_forget_buffer", "_reserve")  # which begin to set other attributes
 NAMES = ("__getattribute__", "__setattr__", "__delattr__")
 
-under_way: dict[int, Any] = {}  # watches, by the ids of their tokens
+under_way: dict[int, Any] = {}  # recordings: their tokens, known weakly, by id
 lock = threading.Lock()
 
 
 class Token:
     """Alive as long as a recording is."""
 
-    def end(self) -> tuple:
-        """The call that ends it."""
-        return under_way.pop, id(self), None
+    def end(self) -> None:
+        under_way.pop(id(self), None)
 
 
 def watch_here() -> "Watch | None":
@@ -112,7 +112,7 @@ class Watch:
         self.settings = settings
         self.journal = Journal(calls_at_end)
         self.notes = Notes()
-        self.views: dict[tuple[int, str], Any] = {}
+        self.views: dict[tuple[int, str], tuple[str, Any, Any]] = {}
         self.numbers: dict[tuple[int, str], Any] = {}
         self.scheduled: dict[int, Any] = {}  # optimizers whose scheduler has been called
         self.actions: list[tuple[Callable, tuple, dict]] = []
@@ -126,6 +126,8 @@ class Watch:
             raise
         if name.startswith("__") and name != "__dict__":
             return value
+        if name in SETTERS:
+            self.journal.before_setting(x, name)
         own = object.__getattribute__(x, "__dict__")
         if own or name == "_hooks":  # what has no attributes yet may be in its constructor
             self.journal.hold(x)
@@ -156,7 +158,8 @@ class Watch:
                 return self.numbers[key]
             if (id(x), name) not in self.journal.lines:
                 self.notes.add(x, name, value)
-            self.journal.met(f"{type(x).__name__}.{name}", value)
+            if name in own:
+                self.journal.met(f"{type(x).__name__}.{name}", value)
         return value
 
     # Optimizers and schedulers.
@@ -166,7 +169,7 @@ class Watch:
         function does to these is done to copies, and found."""
         key = id(optimizer), name
         if key in self.views:
-            return self.views[key]
+            return self.views[key][2]
         what = type(optimizer).__name__
         if name == "param_groups":
             self.notes.add(optimizer, name, [tuple(group["params"]) for group in value])
@@ -184,30 +187,37 @@ class Watch:
                 if type(entry) is dict and isinstance(p, Tensor):
                     reader = self.reader(optimizer, id(p), of_state(p), False)
                     out[p] = View(entry, f"{what}.state[...]", reader)
-        self.views[key] = out
-        self.journal.views.append((what, name, value, out))
+        self.views[key] = what, value, out
         return out
+
+    def check(self) -> None:
+        """Raise if the function has changed what won't change when its graph runs."""
+        self.journal.check()
+        for (_, name), (what, real, view) in self.views.items():
+            check = check_groups if name == "param_groups" else check_state
+            check(what, real, view)
 
     def reader(
         self, optimizer: Optimizer, part: Any, reader: Callable, tensors: bool = True
     ) -> Callable:
         """What a view asks for the value of a setting; `tensors`: which may be one."""
+        journal, scheduled, settings = self.journal, self.scheduled, self.settings
+        met: dict[str, Any] = {}
 
         def read(name: str, value: Any) -> Any:
-            self.journal.met(f"{type(optimizer).__name__}'s {name}", value)
+            journal.met(f"{type(optimizer).__name__}'s {name}", value)
             if isinstance(value, Tensor) and not tensors:
                 return value
-            if id(optimizer) in self.scheduled:
+            if id(optimizer) in scheduled:
                 raise TraceError(
                     f"compile: {name!r} of {type(optimizer).__name__} is read after "
                     "scheduler.step(), which is called when all else is done; call "
                     "scheduler.step() last"
                 )
             if name not in met:
-                met[name] = self.settings.meet(optimizer, part, reader, name, value)
+                met[name] = settings.meet(optimizer, part, reader, name, value)
             return met[name]
 
-        met: dict[str, Any] = {}
         return read
 
     def read_scheduler(self, scheduler: LRScheduler, name: str, value: Any) -> Any:
@@ -232,15 +242,6 @@ class Watch:
         optimizer = object.__getattribute__(scheduler, "__dict__").get("optimizer")
         self.scheduled[id(optimizer)] = optimizer
         self.actions.append((Later(scheduler), args, kwargs))
-
-
-def in_class(x: Any, name: str) -> Any:
-    """A plain attribute of a class, as it stands there: no method, nor what a property gives."""
-    for cls in type(x).__mro__:
-        if name in vars(cls):
-            value = vars(cls)[name]
-            return value if isinstance(value, (*PLAIN, dict)) else ABSENT
-    return ABSENT
 
 
 class Later:

@@ -20,7 +20,10 @@ def note_change() -> None:
 
 
 class Watched:
-    """An object whose attributes recorded functions read."""
+    """An object whose attributes recorded functions read; those in `_numbers` they read anew at
+    each run."""
+
+    _numbers: tuple[str, ...] = ()
 
     def __setattr__(self, name: str, value: Any) -> None:
         note_change()

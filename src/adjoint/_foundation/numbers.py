@@ -33,6 +33,8 @@ class Ledger:
         self.values: list[Any] = []
         self.places: dict[Any, int] = {}
         self.count = 0  # of settings
+        self.program: Callable[[Sequence[float]], list[Any] | None] = list
+        self.written = -1  # lines that are in the program
 
     def given(self, value: float) -> "tuple[int, Number]":
         """A new setting: its position among all, and the number that stands for it."""
@@ -71,21 +73,30 @@ class Ledger:
 
     def evaluate(self, given: Sequence[float]) -> list[Any] | None:
         """All lines for other settings; None if an answer would be another one."""
-        values: list[Any] = []
+        if self.written != len(self.lines):
+            self.write()
         try:
-            for function, operands, answer in self.lines:
-                if function is GIVEN:
-                    value = given[operands]
-                elif function is CONSTANT:
-                    value = operands
-                else:
-                    value = function(*[values[k] for k in operands])
-                    if answer is not ANY and value is not answer:
-                        return None
-                values.append(value)
+            return self.program(given)
         except ArithmeticError:
             return None
-        return values
+
+    def write(self) -> None:
+        """Make a Python function of the lines: with a scheduler it runs at each step."""
+        text, scope = ["def program(given):"], {}
+        for k, (function, operands, answer) in enumerate(self.lines):
+            if function is GIVEN:
+                text.append(f"v{k} = given[{operands}]")
+            elif function is CONSTANT:
+                scope[f"v{k}"] = operands
+            else:
+                scope[f"f{k}"] = function
+                call = f"f{k}({', '.join(f'v{place}' for place in operands)})"
+                text.append(f"v{k} = {call}")
+                if answer is not ANY:
+                    text.append(f"if v{k} is not {answer}: return None")
+        text.append(f"return [{', '.join(f'v{k}' for k in range(len(self.lines)))}]")
+        exec("\n    ".join(text), scope)
+        self.program, self.written = scope["program"], len(self.lines)
 
 
 def is_exactly(x: float, y: float) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import backends
 from .._core.tensor import Tensor
+from .._foundation.changes import note_change
 from .._foundation.dtypes import ALL, FROM_NUMPY, as_numpy
 from .._foundation.errors import ArgumentError
 from ._marks import method_named
@@ -92,6 +93,7 @@ def set_default_device(device: str) -> None:
     'cpu'
     """
     backends.DefaultDevice.name = backends.backend(device).DEVICE
+    note_change()
 
 
 def get_default_device() -> str:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..._core.tensor import Tensor, describe
-from ..._foundation.changes import note_change
+from ..._foundation.changes import Watched, note_change
 from ..._foundation.errors import ArgumentError, DTypeError
 from .._parameter import Parameter
 
 
-class Tree:
+class Tree(Watched):
     """Attributes that are parameters, buffers and other trees, and stay so; all tensors by path.
 
     Only modules are trees. What names them in its signature is a method of `Module` itself.
@@ -21,7 +21,6 @@ class Tree:
 
     _buffers: dict[str, bool] = {}  # noqa: RUF012  names, and whether state_dict has them
     _reserved: frozenset[str] = frozenset()  # names that are None, but keep their place
-    _numbers: tuple[str, ...] = ()  # settings that a recorded function reads anew at each run
 
     def __setattr__(self, name: str, value: Any) -> None:
         note_change()
