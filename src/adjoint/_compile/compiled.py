@@ -30,6 +30,7 @@ class CompiledFunction:
 
     def __init__(self, function: Callable) -> None:
         functools.update_wrapper(self, function, updated=())
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
         self._function = function
         self._programs: list[tuple[tuple, Program]] = []  # the latest first
         self._eager: dict[tuple, str] = {}  # signatures that can't be compiled, and why
