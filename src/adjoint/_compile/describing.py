@@ -22,7 +22,7 @@ from ..kernels.language import (
 from ..kernels.ops import describe
 from .draft import Fill
 
-PLAIN = (0, 1, -1, 2, 0.5)  # numbers that are part of a kernel's text; others are its words
+PLAIN = (0, 1, -1)  # numbers that are part of a kernel's text; others are its words
 
 
 def described(step: Step, inputs: list[Value | None], attrs: dict[str, Any]) -> Value:

@@ -331,7 +331,12 @@ def work(step: Step) -> float:
 
 
 def target_of(work: float) -> Target:
-    return target_with(1 if work < SMALL else threads.get_num_threads())
+    return steady_target(1 if work < SMALL else threads.get_num_threads())
+
+
+@functools.cache
+def steady_target(count: int) -> Target:
+    return target_with(count)._replace(steady=True)
 
 
 # Kernels of groups

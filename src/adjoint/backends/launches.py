@@ -24,12 +24,14 @@ ALIGNMENT = 64  # bytes, of scratch memory
 
 class Target(NamedTuple):
     """What launches are for: a device, what its processor can do, threads of a kernel, and on GPUs
-    how many arrays one can have."""
+    how many arrays one can have. `steady`: whether kernels should serve any number of rows, so that
+    another batch size needs no other one."""
 
     device: str
     features: frozenset[str] = frozenset()
     threads: int = 1
     arrays: int = 0
+    steady: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ def tile_for(given: Factors, dtype: np.dtype, target: Target) -> ProductTile:
     return ProductTile(
         FLOATS[dtype],
         given.x_by_rows,
-        even_part(given.rows, rows),
+        (steady_part if target.steady else even_part)(given.rows, rows),
         min(vectors, -(-given.columns * dtype.itemsize // 64)),
         DEPTH,
         MOST_TILES if given.x_by_rows else MOST_PACKED // (16 * DEPTH * dtype.itemsize),
@@ -171,6 +171,11 @@ def even_part(total: int, most: int) -> int:
         return total
     waste = {part: -total % part / total - 0.004 * part for part in range(most // 2 + 1, most + 1)}
     return min(waste, key=waste.__getitem__)
+
+
+def steady_part(total: int, most: int) -> int:
+    """The same for all numbers of rows from a few on: a power of two."""
+    return 1 << min(total, most).bit_length() - 1
 
 
 def packs(given: Factors, tile: ProductTile, width: int) -> bool:
