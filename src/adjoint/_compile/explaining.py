@@ -8,6 +8,7 @@ from .._foundation.formatting import show_bytes
 from .draft import nbytes
 from .executable import Program
 from .lowering import HostStep, Launched
+from .memory import eager_peak
 
 
 def explained(name: str, programs: Sequence[Program], eager: Mapping[Any, str]) -> str:
@@ -36,11 +37,12 @@ def body(program: Program) -> list[str]:
     launched = [item for item in built.items if isinstance(item, Launched)]
     kernels = Counter(launch.kernel.name for item in launched for launch in item.launches)
     count = len({launch.kernel.address for item in launched for launch in item.launches})
+    peak = eager_peak(program.graph.steps, program.wanted)
     lines = [
         f"{len(program.graph.steps)} recorded ops, {len(built.draft.steps)} after simplifying, "
         f"{sum(kernels.values())} launches of {count} kernels",
         "  " + ", ".join(f"{name} {times}" for name, times in kernels.most_common()),
-        f"arena {show_bytes(built.code.arena)}, results "
+        f"arena {show_bytes(built.code.arena)} (eager: {show_bytes(peak)} at its peak), results "
         f"{show_bytes(sum(nbytes(place) for place in built.code.results))} at each call",
     ]
     if built.updated:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 
+from .._trace.recording import Step, Traced
 from ..backends.launches import ALIGNMENT
-from .layouts import Buffer
+from .draft import nbytes, traced
+from .layouts import MOVES, Buffer
 from .lowering import Launched, Lowerer
 
 
@@ -74,3 +76,26 @@ def place_scratch(buffers: Iterable[Buffer]) -> int:
 
 def aligned(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
+
+
+def eager_peak(steps: list[Step], kept: Iterable[Traced]) -> int:
+    """Bytes that the results of recorded steps take at most, those kept at the end left out, when
+    each is freed after its last use."""
+    base: dict[Traced, Traced] = {}
+    last: dict[Traced, int] = {}
+    for k, step in enumerate(steps):
+        inputs = traced(step.inputs)
+        if step.op.name in MOVES and inputs:
+            base[step.results[0]] = base.get(inputs[0], inputs[0])
+        last |= dict.fromkeys((base.get(x, x) for x in (*inputs, *step.results)), k)
+    outlive = {base.get(x, x) for x in kept}
+    live = peak = 0
+    freed: dict[int, int] = {}
+    for k, step in enumerate(steps):
+        for x in step.results:
+            if x not in base and x not in outlive:
+                live += nbytes(x)
+                freed[last[x]] = freed.get(last[x], 0) + nbytes(x)
+        peak = max(peak, live)
+        live -= freed.get(k, 0)
+    return peak

@@ -81,7 +81,6 @@ IDIOMS = FORMULAS | {
     "baddbmm": "x + y @ z",
     "bernoulli": "ad.random.bernoulli(p, shape)",
     "bmm": "x @ y, or ad.matmul(x, y)",
-    "compile": "ad.trace, which records a function once and replays it",
     "cuda": 'the device "webgpu"; ad.devices() lists those that are there',
     "device": 'a name such as "cpu" or "webgpu"; ad.devices() lists those that are there',
     "distributions": "ad.random to draw, and nn.functional.log_softmax for log probabilities",
