@@ -1,0 +1,195 @@
+"""Every record of the tables of samples, compiled: values and gradients are as right as eager's.
+
+What is right is told by float64: eager's float32 results, and compiled ones, are compared with
+eager's of the same numbers in float64. In float64 itself eager's error is taken to be as many units
+of the last digit as in float32.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint._compile.compiled import CompiledFunction
+from tests.support import neural_cases, records, samples
+from tests.support.helpers import as_tuple, needs_kernels, values
+
+pytestmark = needs_kernels
+F = ad.nn.functional
+
+# What depends on values in its shape, and therefore can't be recorded.
+REFUSED = {"nonzero", "unique", "repeat"}
+
+
+class Case(NamedTuple):
+    """A function of tensors, and where it is tried."""
+
+    id: str
+    call: Callable
+    arrays: Callable[[], list[np.ndarray]]
+    differentiable: bool
+
+
+def of_op(sample: samples.Sample) -> Case:
+    differentiable = samples.OPS[sample.op].differentiable
+    return Case(sample.id, sample.call, sample.inputs, differentiable)
+
+
+def of_function(record: records.Record) -> Case:
+    name = f"{record.name}-{record.case}"
+    return Case(name, lambda *xs: record.call(records.ADJOINT, *xs), lambda: record.arrays, True)
+
+
+def of_network(case: neural_cases.Case) -> Case:
+    function = getattr(F, case.function)
+    return Case(
+        case.id, lambda *xs: case.call(function, case.options, list(xs)), lambda: case.given, True
+    )
+
+
+SAMPLES = [of_op(x) for x in samples.TABLE if not samples.OPS[x.op].dynamic_shape]
+FUNCTIONS = [of_function(x) for x in records.TABLE if x.traces]
+NETWORKS = [of_network(x) for x in neural_cases.CASES]
+DYNAMIC = [of_op(x) for x in samples.TABLE if samples.OPS[x.op].dynamic_shape]
+DYNAMIC += [of_function(x) for x in records.TABLE if not x.traces]
+
+
+def each(cases: list[Case]) -> Any:
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
+
+
+WEIGHTS = np.random.default_rng(0).standard_normal(997).astype("f4")
+
+# Running.
+
+
+def forward(case: Case) -> Callable:
+    return lambda *xs: as_tuple(case.call(*xs))
+
+
+def with_gradients(case: Case) -> Callable:
+    """The results, and the gradients of a weighted sum of them."""
+
+    def function(*xs: ad.Tensor) -> tuple:
+        own = [x.detach().requires_grad_() if x.dtype.kind == "float" else x for x in xs]
+        leaves = [x for x in own if x.requires_grad]
+        outs = as_tuple(case.call(*own))
+        roots = [out for out in outs if out.requires_grad]
+        if not roots:
+            return outs
+        weights = [weight(out) for out in roots]
+        grads = ad.autograd.grad(roots, leaves, weights, allow_unused=True)
+        return (*[out.detach() for out in outs], *grads)
+
+    return function
+
+
+def weight(out: ad.Tensor) -> ad.Tensor:
+    """The same numbers in float32 and in float64."""
+    numbers = np.resize(WEIGHTS, out.shape).astype(out.dtype.name)
+    return ad.asarray(numbers)
+
+
+def inputs(case: Case, factor: float) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The same numbers in float32 and in float64."""
+    single = [a.astype("f4") * np.float32(factor) if is_real(a) else a for a in case.arrays()]
+    return single, [a.astype("f8") if is_real(a) else a for a in single]
+
+
+def is_real(a: np.ndarray) -> bool:
+    return a.dtype.kind == "f"
+
+
+def ran(function: Callable, arrays: list[np.ndarray]) -> list[Any]:
+    return [None if x is None else values(x) for x in function(*map(ad.asarray, arrays))]
+
+
+def program_of(compiled: CompiledFunction) -> Any:
+    """Its only program, which isn't one that runs eagerly."""
+    assert not compiled._eager
+    ((_, program),) = compiled._programs
+    assert not program.eager
+    return program
+
+
+# Comparing.
+
+
+class Run(NamedTuple):
+    """What eager gives for the same numbers in float32 and in float64, which is the truth."""
+
+    few: list[np.ndarray]
+    many: list[np.ndarray]
+    eager: list[Any]
+    truth: list[Any]
+
+    @classmethod
+    def of(cls, function: Callable, few: list[np.ndarray], many: list[np.ndarray]) -> "Run":
+        return cls(few, many, ran(function, few), ran(function, many))
+
+    def errors(self) -> list[float]:
+        """Eager's in float32. Rounding alone costs half a unit, if it isn't right by luck."""
+        pairs = zip(self.eager, self.truth, strict=True)
+        return [max(0.5, distance(x, y)) if has_digits(x) else 0 for x, y in pairs]
+
+    def check(self, single: list, double: list, allowed: list[float]) -> None:
+        """In float64 the bound is that of two results which are both off."""
+        for k, error in enumerate(allowed):
+            compare(single[k], self.eager[k], self.truth[k], 2 * error + 1)
+            compare(double[k], self.truth[k], self.truth[k], 3 * error + 1)
+        assert len(single) == len(double) == len(allowed)
+
+
+def compare(x: Any, eager: Any, truth: Any, bound: float) -> None:
+    assert kind(x) == kind(eager)
+    if not has_digits(x):
+        np.testing.assert_array_equal(x, eager)
+        return
+    np.testing.assert_array_equal(np.isfinite(x), np.isfinite(eager))
+    assert distance(x, truth) <= bound
+
+
+def kind(x: Any) -> Any:
+    return None if x is None else (x.shape, x.dtype)
+
+
+def has_digits(x: Any) -> bool:
+    return x is not None and x.dtype.kind in "fc"
+
+
+def distance(x: np.ndarray, y: np.ndarray) -> float:
+    """The largest difference, in units of the last digit of the largest number in x."""
+    finite = np.isfinite(x) & np.isfinite(y)
+    x, y = x[finite], y[finite]
+    largest = np.abs(x).max(initial=0)
+    return float(np.abs(x - y).max(initial=0) / np.spacing(largest))
+
+
+def check(case: Case, make: Callable[[Case], Callable]) -> None:
+    """Both dtypes; twice each, so that the second run is that of a program that is there."""
+    function = make(case)
+    single, double = ad.compile(function), ad.compile(function)
+    with np.errstate(all="ignore"):
+        runs = [Run.of(function, *inputs(case, factor)) for factor in (1, 0.97, 0.94)]
+        allowed = [max(errors) for errors in zip(*(run.errors() for run in runs), strict=True)]
+        for run in runs[:2]:
+            run.check(ran(single, run.few), ran(double, run.many), allowed)
+    program_of(single)
+    program_of(double)
+
+
+@each(SAMPLES)
+def test_ops_and_their_gradients(case: Case) -> None:
+    check(case, with_gradients if case.differentiable else forward)
+
+
+@each(FUNCTIONS)
+def test_functions_and_their_gradients(case: Case) -> None:
+    check(case, with_gradients)
+
+
+@each(NETWORKS)
+def test_functions_of_networks_and_their_gradients(case: Case) -> None:
+    check(case, with_gradients)
