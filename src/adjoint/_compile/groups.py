@@ -30,6 +30,7 @@ class Unit:
 
     def __init__(self, number: int, shape: tuple[int, ...] | None) -> None:
         self.number = number
+        self.bit = 1 << number if number >= 0 else 0
         self.shape = shape
         self.axes: tuple[int, ...] | None = None  # along which rows run
         self.steps: list[Step] = []
@@ -43,10 +44,6 @@ class Unit:
     @property
     def is_group(self) -> bool:
         return self.shape is not None
-
-    @property
-    def bit(self) -> int:
-        return 1 << self.number
 
     def add(self, step: Step, member: "Member") -> None:
         self.steps.append(step)
@@ -141,8 +138,9 @@ class Grouping:
         """Have a unit, and all that depend on it, depend on others."""
         if before & ~unit.before:
             unit.before |= before
-            for other in self.units:
-                if other.before & unit.bit:
+            bit = unit.bit
+            for other in self.units if len(unit.steps) > 1 else ():  # of a new one nothing does
+                if other.before & bit:
                     other.before |= before
 
     def can_join(self, unit: Unit, other: Unit) -> bool:
