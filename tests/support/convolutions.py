@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from adjoint.backends.cpu import windows
+from adjoint.backends.spaces import window_count
 
 Ints = tuple[int, ...]
 
@@ -15,7 +15,7 @@ class Case(NamedTuple):
     @property
     def out(self) -> Ints:
         how = (self.geometry[name] for name in ("stride", "padding", "dilation"))
-        return (self.x[0], self.w[0], *windows.output_size(self.x, self.w[2:], *how))
+        return (self.x[0], self.w[0], *window_count(self.x, self.w[2:], *how))
 
 
 def case(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import LOADED
-from ..cpu.creation import arange, eye, linspace
+from ..cpu.creation import eye
 from .arrays import Array
 from .table import FUNCTIONS, entry
 
@@ -30,4 +30,4 @@ def sent(make: Callable[..., np.ndarray]) -> Callable[..., Array]:
     return lambda gpu, **attrs: send(gpu, make(**attrs))
 
 
-FUNCTIONS |= {make.__name__: sent(make) for make in (arange, linspace, eye)}
+FUNCTIONS |= {make.__name__: sent(make) for make in (np.arange, np.linspace, eye)}
