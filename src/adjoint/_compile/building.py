@@ -38,12 +38,14 @@ class Built(NamedTuple):
 def build(
     draft: Draft,
     objects: list[tuple[Traced, Any]],
+    lent: dict[Traced, np.ndarray],
     count: int,
     numbers: list[Traced],
     overwritable: dict[int, int],
     log: Callable[[str, Any], None] = lambda *_: None,
 ) -> Built:
-    """`objects`: values that tensors have, and their layouts; `count`: how many addresses
+    """`objects`: values that tensors have, and their layouts; `lent`: arrays that stay where they
+    are, and whose elements may change between runs; `count`: how many addresses
     come before the program's own. `overwritable`: for wanted values
     that become those of an object: its number. `log` is told what each pass made."""
     log("record", draft)
@@ -63,7 +65,7 @@ def build(
     updates = {draft.wanted[w]: update_place(places, objects, k) for w, k in updated.items()}
     factors = Counter(step.inputs[1] for step in draft.steps if step.op.name == "matmul")
     to = Lowerer(places, updates, factors)
-    for value, array in draft.constants.items():
+    for value, array in (draft.constants | lent).items():
         to.places[value] = to.constant(array)
     needed = outputs_of(draft, units)
     for unit in units:

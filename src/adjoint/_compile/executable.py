@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import backends
 from .._core.node import RELEASED, Node
 from .._core.tensor import Tensor, wrap
 from .._foundation.changes import Changes
@@ -23,6 +24,7 @@ from .objects import Expected, Objects
 from .program import FailedError, Run, at_once, set_grad, set_raw
 from .recording import Recorded
 
+cpu: Any = backends.backend("cpu")
 MISFIT = object()  # what a call gives that is for another program
 
 
@@ -85,6 +87,7 @@ class Program:
         self.expected: list[Expected] = []
         self.owners: list[Owner] = []
         self.constants: dict[Traced, np.ndarray] = {}
+        self.lent: dict[Traced, np.ndarray] = {}  # arrays whose memory somebody may write to
         self.objects: list[tuple[Traced, Any]] = []
         given = [*[tensors[k] for k in self.own], *[g._here() for g in self.generators]]
         self.read_sources(given)
@@ -112,7 +115,9 @@ class Program:
             self.add_object(value, Slot(k), Owner(None, k), given)
         for value, slot in graph.captures:
             if isinstance(slot.owner, Tensor):
-                self.constants[value] = numpy_array(slot.owner.raw)
+                raw = numpy_array(slot.owner.raw)
+                own = not raw.flags.writeable or cpu.exclusive(raw, 2)
+                (self.constants if own and raw.base is None else self.lent)[value] = raw
             else:
                 self.add_object(value, slot, owner_of(slot, given), given)
         for slot in graph.without_grad:
@@ -157,7 +162,7 @@ class Program:
         over = {c.wanted: c.number for c in self.changes if c.number >= 0}
         draft = Draft(list(self.graph.steps), self.constants, list(self.wanted))
         numbers = [value for value, _ in self.recorded.numbers]
-        return build(draft, self.objects, len(self.expected), numbers, over, log)
+        return build(draft, self.objects, self.lent, len(self.expected), numbers, over, log)
 
     def prepare_results(self) -> None:
         count = len(self.graph.results)

@@ -80,10 +80,10 @@ class Lowerer:
 
     def constant(self, array: np.ndarray) -> Place:
         """An array that the program keeps; single numbers stand for arrays full of them."""
-        array = array if array.flags.c_contiguous else array.copy()
+        array = array if array.flags.aligned else array.copy()
         self.constants.append(array)
         buffer = Buffer("constant", array.nbytes, len(self.constants) - 1)
-        return whole(buffer, array.shape, array.dtype)
+        return Place(buffer, array.shape, array.strides, array.dtype)
 
     def place(self, x: Any) -> Place:
         if type(x) is Fill:
