@@ -10,19 +10,23 @@ import numpy as np
 
 from .._core.node import RELEASED, Node
 from .._core.tensor import Tensor, wrap
+from .._foundation.blocks import undoing
 from .._foundation.changes import Changes
 from .._foundation.modes import GRAD, mode
 from .._foundation.trees import map_tree
 from .._trace.graph import Result, Spent
 from .._trace.recording import Slot, Traced
+from .._transforms.vmap import in_turn
 from ..backends.cpu.lowering.targets import layout_of
 from .building import Built, build
 from .draft import Draft
 from .objects import Expected, Objects
 from .program import FailedError, Run, at_once, set_grad, set_raw
 from .recording import Recorded
+from .restoring import scheduler_as_it_is, tensors_as_they_are
 
 MISFIT = object()  # what a call gives that is for another program
+FAILED = object()  # what a run gives whose data has no result
 
 
 class Uncompilable(Exception):
@@ -30,7 +34,7 @@ class Uncompilable(Exception):
 
 
 class Turn:
-    """Programs that change tensors run one at a time."""
+    """Programs that change tensors run one at a time, and so do recordings."""
 
     lock = threading.RLock()
 
@@ -67,8 +71,13 @@ class Program:
     """A recorded function as native code, for tensors of some layouts."""
 
     def __init__(
-        self, recorded: Recorded, tensors: Sequence[Tensor], log: Callable[[Any], None]
+        self,
+        function: Callable,
+        recorded: Recorded,
+        tensors: Sequence[Tensor],
+        log: Callable[[str, Any], None],
     ) -> None:
+        self.function = function
         self.recorded = recorded
         self.graph = graph = recorded.graph
         self.settings = recorded.settings
@@ -78,6 +87,7 @@ class Program:
         self.own = places_of(tensors, recorded)
         self.eager = must_record(recorded)
         self.generators = graph.generators
+        self.turns = [g._turn for g in sorted(self.generators, key=id)]
         self.expected: list[Expected] = []
         self.owners: list[Owner] = []
         self.constants: dict[Traced, np.ndarray] = {}
@@ -87,7 +97,7 @@ class Program:
         self.changes: list[Change] = []
         self.wanted: list[Traced] = [result.value for result in graph.results]
         self.note_changes()
-        self.writes = bool(self.changes)
+        self.writes = bool(self.changes or recorded.actions)
         self.captured_ids = {id(o.ref()) for o in self.owners if o.ref is not None}
         self.captured_ids |= {id(c.owner.ref()) for c in self.changes if c.owner.ref is not None}
         if not self.eager:
@@ -145,7 +155,7 @@ class Program:
                 return k
         return -1
 
-    def build(self, log: Callable[[Any], None]) -> Built:
+    def build(self, log: Callable[[str, Any], None]) -> Built:
         over = {c.wanted: c.number for c in self.changes if c.number >= 0}
         draft = Draft(list(self.graph.steps), self.constants, list(self.wanted))
         numbers = [value for value, _ in self.recorded.numbers]
@@ -186,6 +196,12 @@ class Program:
 
     def __call__(self, tensors: list[Tensor], args: tuple, kwargs: dict) -> Any:
         """The function's result, or MISFIT."""
+        if not self.writes:
+            return self.attempt(tensors, args, kwargs)
+        with Turn.lock:
+            return self.attempt(tensors, args, kwargs)
+
+    def attempt(self, tensors: list[Tensor], args: tuple, kwargs: dict) -> Any:
         if self.seen != Changes.latest and not self.is_as_recorded():
             return MISFIT
         for place, ref in self.captured_arguments.items():
@@ -199,14 +215,20 @@ class Program:
         if numbers is None:
             return MISFIT
         given = tensors if len(self.own) == len(tensors) else [tensors[k] for k in self.own]
-        if not self.writes:
+        if not self.generators:
             out = self.run(given, numbers, args, kwargs)
         else:
-            with Turn.lock:
-                out = self.run(given, numbers, args, kwargs)
-        if out is not MISFIT:
-            for function, own_args, own_kwargs in self.recorded.actions:
-                function(*own_args, **own_kwargs)
+            out = in_turn(self.turns, lambda: self.run(given, numbers, args, kwargs))
+        return self.run_function(given, args, kwargs) if out is FAILED else out
+
+    def run_function(self, given: list[Tensor], args: tuple, kwargs: dict) -> Any:
+        """The function itself, for its error: what it changes before it raises is undone."""
+        owners = [*self.owners, *(change.owner for change in self.changes)]
+        given = [*given, *[g._here() for g in self.generators]]
+        found = [owner.tensor(given) for owner in owners]
+        with undoing(*tensors_as_they_are([x for x in found if x is not None])) as undo:
+            out = self.function(*args, **kwargs)
+            undo.calls.clear()
         return out
 
     def is_as_recorded(self) -> bool:
@@ -223,41 +245,67 @@ class Program:
         try:
             if objects.enter([given[k] for k in self.order] if self.order else given) >= 0:
                 return MISFIT
-            if not self.eager:
-                try:
-                    return self.compute(run, objects, given, numbers)
-                except FailedError:
-                    pass
+            if self.eager:
+                return self.replay(given, args, kwargs)
+            return self.compute(run, objects, given, numbers)
+        except FailedError:
+            return FAILED
         finally:
             objects.leave()
             self.runs.append((run, objects))
-        return self.graph(*args, **kwargs)
+
+    def replay(self, given: list[Tensor], args: tuple, kwargs: dict) -> Any:
+        """Run the recorded ops one by one; all is undone unless the last change is made."""
+        if not self.writes:
+            return self.graph(*args, **kwargs)
+        found = [change.owner.tensor(given) for change in self.changes]
+        with undoing(*tensors_as_they_are([x for x in found if x is not None])) as undo:
+            out = self.graph(*args, **kwargs)
+            self.act(undo, [])
+        return out
+
+    def act(self, undo: undoing, calls: list[tuple]) -> None:
+        """Step schedulers and make other changes: all of it, or nothing."""
+        for later, *_ in self.recorded.actions:
+            if (scheduler := later.ref()) is not None:
+                undo.calls += scheduler_as_it_is(scheduler)
+        for function, args, kwargs in self.recorded.actions:
+            function(*args, **kwargs)
+        at_once([*calls, (undo.calls.clear,)])
 
     def compute(self, run: Run, objects: Objects, given: list[Tensor], numbers: Any) -> Any:
         run.write_numbers(numbers)
         held, moved, arena = run.compute(objects.shared)
         out = self.result(held, given)
         if self.writes:
-            calls: list[tuple] = []
-            if run.final is not None:
-                calls.append((run.enter, run.final.ready()))
-            for change, place in self.sets:
-                tensor = change.owner.tensor(given)
-                if tensor is None:
-                    continue
-                array = None if place is None else shaped(held[place.buffer], place.shape)
-                if change.grad:
-                    calls.append((set_grad, tensor, None if array is None else wrap(array)))
-                else:
-                    calls.append((set_raw, tensor, array))
-            if moved:
-                for change, number in self.moves:
-                    tensor = change.owner.tensor(given)
-                    if number in moved and tensor is not None:
-                        calls.append((set_raw, tensor, moved[number]))
-            at_once(calls)
+            calls = self.calls(run, held, moved, given)
+            if self.recorded.actions:
+                with undoing() as undo:
+                    self.act(undo, calls)
+            else:
+                at_once(calls)
             del arena  # not before
         return out
+
+    def calls(self, run: Run, held: dict, moved: dict, given: list[Tensor]) -> list[tuple]:
+        """What makes all changes."""
+        calls: list[tuple] = []
+        if run.final is not None:
+            calls.append((run.enter, run.final.ready()))
+        for change, place in self.sets:
+            tensor = change.owner.tensor(given)
+            if tensor is None:
+                continue
+            array = None if place is None else shaped(held[place.buffer], place.shape)
+            if change.grad:
+                calls.append((set_grad, tensor, None if array is None else wrap(array)))
+            else:
+                calls.append((set_raw, tensor, array))
+        for change, number in self.moves if moved else ():
+            tensor = change.owner.tensor(given)
+            if number in moved and tensor is not None:
+                calls.append((set_raw, tensor, moved[number]))
+        return calls
 
     def result(self, held: dict, given: list[Tensor]) -> Any:
         made = []
