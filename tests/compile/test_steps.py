@@ -415,11 +415,14 @@ def test_nine_batch_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     twins = Twins(training())
     twins(X[:2], Y[:2])
     twins(X[:3], Y[:3])
-    translated = []
+    translated: list[str] = []
     translate = compiler.translate
-    monkeypatch.setattr(
-        compiler, "translate", lambda *args: translated.append(args) or translate(*args)
-    )
+
+    def noting(llvm: Any, text: str, *rest: Any) -> Any:
+        translated.append(text)
+        return translate(llvm, text, *rest)
+
+    monkeypatch.setattr(compiler, "translate", noting)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for n in range(4, 15):
@@ -428,7 +431,7 @@ def test_nine_batch_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
             assert twins.programs <= 8
     said = [str(w.message) for w in caught]
     assert len(said) == 1 and "the layout of a tensor" in said[0] and "(" in said[0]
-    assert translated == []
+    assert [text for text in translated if "@matmul" not in text] == []  # tiles go by rows
     twins(X[:2], Y[:2])
 
 
@@ -677,8 +680,8 @@ def test_models_are_freed_although_the_compiled_function_lives() -> None:
 def results(f: Callable, x: Any, w: Any) -> list[Any]:
     """Values, gradients and gradients of gradients."""
     out = f(x, w)
-    first = ad.autograd.grad((out["a"] ** 2).sum() + out["b"], [x, w], create_graph=True)
-    second = ad.autograd.grad(sum((g**2).sum() for g in first), [x, w])
+    first: Any = ad.autograd.grad((out["a"] ** 2).sum() + out["b"], [x, w], create_graph=True)
+    second = ad.autograd.grad((first[0] ** 2).sum() + (first[1] ** 2).sum(), [x, w])
     return copied([out["a"], out["b"], first, second])
 
 

@@ -3,7 +3,6 @@
 import functools
 import os
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from .._foundation.caller_warnings import warn
 from .._foundation.errors import DTypeError
 from .._foundation.modes import GRAD, mode
 from .._foundation.trees import map_tree
-from .executable import MISFIT, Program, Uncompilable
+from .executable import MISFIT, Program, Turn, Uncompilable
 from .explaining import explained
 from .recording import record
 from .signature import differences, signature, with_tensors
@@ -34,7 +33,6 @@ class CompiledFunction:
         self._function = function
         self._programs: list[tuple[tuple, Program]] = []  # the latest first
         self._eager: dict[tuple, str] = {}  # signatures that can't be compiled, and why
-        self._recording = threading.RLock()
         self._bound: weakref.WeakKeyDictionary[Any, CompiledFunction] = weakref.WeakKeyDictionary()
         self._warned = False
 
@@ -68,12 +66,13 @@ class CompiledFunction:
                     return self(*args, **kwargs)
         if key in self._eager:
             return self._function(*args, **kwargs)
-        with self._recording:
-            program = self._record(key, args, kwargs)
-        if program is None:
-            return self._function(*args, **kwargs)
         _, tensors = signature(args, kwargs)
-        out = program(tensors, args, kwargs)
+        with Turn.lock:  # while tensors are recorded, programs of other threads can't read them
+            for own, program in self._programs:
+                if own == key and (out := program(tensors, args, kwargs)) is not MISFIT:
+                    return out
+            program = self._record(key, args, kwargs)
+            out = MISFIT if program is None else program(tensors, args, kwargs)
         # What the first run changes may be what the recording depends on.
         return self._function(*args, **kwargs) if out is MISFIT else out
 
@@ -83,27 +82,28 @@ class CompiledFunction:
         with Progress(self.__name__, start) as log:
             try:
                 recorded = record(self._function, args, kwargs)
-                program = Program(recorded, tensors, log)
+                program = Program(self._function, recorded, tensors, log)
             except Uncompilable as reason:
                 self._leave(key, str(reason))
                 return None
-        self._programs = [(key, program), *self._alive()]
-        if len(self._programs) > MOST_PROGRAMS:
-            self._warn()
-            self._programs = self._programs[:MOST_PROGRAMS]
+        pairs = [(key, program), *self._alive()]
+        self._programs = pairs[:MOST_PROGRAMS]
+        if len(pairs) > MOST_PROGRAMS:
+            self._warn(pairs)
         return program
 
     def _alive(self) -> list[tuple[tuple, Program]]:
         return [pair for pair in self._programs if pair[1].lives()]
 
     def _leave(self, key: tuple, reason: str) -> None:
-        self._eager[key] = reason
+        latest = list(self._eager.items())[1 - MOST_PROGRAMS :]
+        self._eager = {**dict(latest), key: reason}
         warn(f"compile: {self.__name__} runs eagerly: {reason}", RuntimeWarning)
 
-    def _warn(self) -> None:
+    def _warn(self, pairs: list[tuple[tuple, Program]]) -> None:
         if not self._warned:
             self._warned = True
-            (new, program), (old, former) = self._programs[:2]
+            (new, program), (old, former) = pairs[:2]
             what = differences(old, new) or program.difference(former)
             warn(
                 f"compile: {self.__name__} was compiled for the {MOST_PROGRAMS + 1}th time; "
@@ -148,7 +148,7 @@ class Bound:
 
 
 class Progress:
-    """Passes' results where they are asked for, and a line on a terminal if compiling takes long."""
+    """Passes' results where they are asked for, and a line on a terminal if it takes long."""
 
     def __init__(self, name: str, start: float) -> None:
         self.name, self.start = name, start
@@ -208,5 +208,6 @@ def compile(function: Callable) -> CompiledFunction:
     True
     """
     if not callable(function):
-        raise DTypeError(f"compile: a function or a Module is needed, got {type(function).__name__}")
+        what = type(function).__name__
+        raise DTypeError(f"compile: a function or a Module is needed, got {what}")
     return function if isinstance(function, CompiledFunction) else CompiledFunction(function)

@@ -10,22 +10,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import backends
-from .._core.node import RELEASED, Node
+from .._core.node import RELEASED, Node, next_order
 from .._core.tensor import Tensor, wrap
+from .._foundation.blocks import undoing
 from .._foundation.changes import Changes
 from .._foundation.modes import GRAD, mode
 from .._foundation.trees import map_tree
 from .._trace.graph import Result, Spent
 from .._trace.recording import Slot, Traced
+from .._transforms.vmap import in_turn
 from ..backends.cpu.lowering.targets import layout_of
 from .building import Built, build
 from .draft import Draft
 from .objects import Expected, Objects
 from .program import FailedError, Run, at_once, set_grad, set_raw
 from .recording import Recorded
+from .restoring import scheduler_as_it_is, tensors_as_they_are
 
 cpu: Any = backends.backend("cpu")
 MISFIT = object()  # what a call gives that is for another program
+FAILED = object()  # what a run gives whose data has no result
 
 
 class Uncompilable(Exception):
@@ -33,7 +37,7 @@ class Uncompilable(Exception):
 
 
 class Turn:
-    """Programs that change tensors run one at a time."""
+    """Programs that change tensors run one at a time, and so do recordings."""
 
     lock = threading.RLock()
 
@@ -47,6 +51,23 @@ def anew() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=anew)
+
+
+class Lost(Node):
+    """The node of a result whose graph the function has released. Its parents, which may be many,
+    are looked up when somebody asks."""
+
+    __slots__ = ("captured", "own")
+
+    def __init__(self, plan: Any, captured: list, own: tuple, value: Traced) -> None:
+        self.plan, self.captured, self.own, self.saved = plan, captured, own, RELEASED
+        self.shape, self.dtype, self.extra = value.shape, value.dtype, None
+        self.order = next_order()
+
+    @property
+    def parents(self) -> tuple:  # type: ignore[override]
+        found = [x.node for ref in self.captured if (x := ref()) is not None]
+        return tuple(dict.fromkeys([*self.own, *(node for node in found if node is not None)]))
 
 
 class Owner(NamedTuple):
@@ -73,8 +94,13 @@ class Program:
     """A recorded function as native code, for tensors of some layouts."""
 
     def __init__(
-        self, recorded: Recorded, tensors: Sequence[Tensor], log: Callable[[Any], None]
+        self,
+        function: Callable,
+        recorded: Recorded,
+        tensors: Sequence[Tensor],
+        log: Callable[[str, Any], None],
     ) -> None:
+        self.function = function
         self.recorded = recorded
         self.graph = graph = recorded.graph
         self.settings = recorded.settings
@@ -84,6 +110,7 @@ class Program:
         self.own = places_of(tensors, recorded)
         self.eager = must_record(recorded)
         self.generators = graph.generators
+        self.turns = [g._turn for g in sorted(self.generators, key=id)]
         self.expected: list[Expected] = []
         self.owners: list[Owner] = []
         self.constants: dict[Traced, np.ndarray] = {}
@@ -94,11 +121,10 @@ class Program:
         self.changes: list[Change] = []
         self.wanted: list[Traced] = [result.value for result in graph.results]
         self.note_changes()
-        self.writes = bool(self.changes)
+        self.writes = bool(self.changes or recorded.actions)
         self.has_settings = bool(recorded.numbers or recorded.settings.owners)
         pure = not (self.writes or self.eager or self.has_settings or self.captured_arguments)
-        pure = pure and not self.generators and not recorded.actions
-        self.is_pure = pure and len(self.own) == len(tensors)
+        self.is_pure = pure and not self.generators and len(self.own) == len(tensors)
         self.captured_ids = {id(o.ref()) for o in self.owners if o.ref is not None}
         self.captured_ids |= {id(c.owner.ref()) for c in self.changes if c.owner.ref is not None}
         if not self.eager:
@@ -158,7 +184,7 @@ class Program:
                 return k
         return -1
 
-    def build(self, log: Callable[[Any], None]) -> Built:
+    def build(self, log: Callable[[str, Any], None]) -> Built:
         over = {c.wanted: c.number for c in self.changes if c.number >= 0}
         draft = Draft(list(self.graph.steps), self.constants, list(self.wanted))
         numbers = [value for value, _ in self.recorded.numbers]
@@ -188,12 +214,13 @@ class Program:
             return None
         values = dict(zip((value for value, _ in self.objects), self.owners, strict=False))
         owners = [values[x] for x in result.sources if x in values]
-        plan, dtype = Spent(result.spent), result.value.dtype
+        captured = [o.ref for o in owners if o.ref is not None and o.ref().node is not None]
+        places = [o.place for o in owners if o.ref is None]
+        plan = Spent(result.spent)
 
         def node(given: Sequence[Tensor]) -> Node | None:
-            tensors = [owner.tensor(given) for owner in owners]
-            nodes = dict.fromkeys(x.node for x in tensors if x is not None and x.node is not None)
-            return Node(plan, tuple(nodes), RELEASED, result.value.shape, dtype) if nodes else None
+            own = tuple([given[k].node for k in places if given[k].node is not None])
+            return Lost(plan, captured, own, result.value) if captured or own else None
 
         return node
 
@@ -201,10 +228,17 @@ class Program:
 
     def __call__(self, tensors: Sequence[Tensor], args: tuple, kwargs: dict) -> Any:
         """The function's result, or MISFIT."""
+        if not self.writes:
+            return self.attempt(tensors, args, kwargs)
+        with Turn.lock:
+            return self.attempt(tensors, args, kwargs)
+
+    def attempt(self, tensors: Sequence[Tensor], args: tuple, kwargs: dict) -> Any:
         if self.seen != Changes.latest and not self.is_as_recorded():
             return MISFIT
         if self.is_pure:
-            return self.run(tensors, (), args, kwargs)
+            out = self.run(tensors, (), args, kwargs)
+            return self.run_function(tensors, args, kwargs) if out is FAILED else out
         for place, ref in self.captured_arguments.items():
             if tensors[place] is not ref():
                 return MISFIT
@@ -215,13 +249,21 @@ class Program:
         numbers = self.settings.read() if self.has_settings else ()
         if numbers is None:
             return MISFIT
-        given = [tensors[k] for k in self.own]
-        with Turn.lock if self.writes else NO_TURN:
-            given += [g._here() for g in self.generators]
+        given = tensors if len(self.own) == len(tensors) else [tensors[k] for k in self.own]
+        if not self.generators:
             out = self.run(given, numbers, args, kwargs)
-        if out is not MISFIT:
-            for function, own_args, own_kwargs in self.recorded.actions:
-                function(*own_args, **own_kwargs)
+        else:
+            out = in_turn(self.turns, lambda: self.run(given, numbers, args, kwargs))
+        return self.run_function(given, args, kwargs) if out is FAILED else out
+
+    def run_function(self, given: Sequence[Tensor], args: tuple, kwargs: dict) -> Any:
+        """The function itself, for its error: what it changes before it raises is undone."""
+        owners = [*self.owners, *(change.owner for change in self.changes)]
+        given = [*given, *[g._here() for g in self.generators]]
+        found = [owner.tensor(given) for owner in owners]
+        with undoing(*tensors_as_they_are([x for x in found if x is not None])) as undo:
+            out = self.function(*args, **kwargs)
+            undo.calls.clear()
         return out
 
     def is_as_recorded(self) -> bool:
@@ -232,6 +274,8 @@ class Program:
         return True
 
     def run(self, given: Sequence[Tensor], numbers: Any, args: tuple, kwargs: dict) -> Any:
+        if self.generators:
+            given = [*given, *[g._here() for g in self.generators]]
         try:
             pair = self.runs.pop()
         except IndexError:
@@ -240,15 +284,33 @@ class Program:
         try:
             if objects.enter([given[k] for k in self.order] if self.order else given) >= 0:
                 return MISFIT
-            if not self.eager:
-                try:
-                    return self.compute(run, objects, given, numbers)
-                except FailedError:
-                    pass
+            if self.eager:
+                return self.replay(given, args, kwargs)
+            return self.compute(run, objects, given, numbers)
+        except FailedError:
+            return FAILED
         finally:
             objects.leave()
             self.runs.append(pair)
-        return self.graph(*args, **kwargs)
+
+    def replay(self, given: Sequence[Tensor], args: tuple, kwargs: dict) -> Any:
+        """Run the recorded ops one by one; all is undone unless the last change is made."""
+        if not self.writes:
+            return self.graph(*args, **kwargs)
+        found = [change.owner.tensor(given) for change in self.changes]
+        with undoing(*tensors_as_they_are([x for x in found if x is not None])) as undo:
+            out = self.graph(*args, **kwargs)
+            self.act(undo, [])
+        return out
+
+    def act(self, undo: undoing, calls: list[tuple]) -> None:
+        """Step schedulers and make other changes: all of it, or nothing."""
+        for later, *_ in self.recorded.actions:
+            if (scheduler := later.ref()) is not None:
+                undo.calls += scheduler_as_it_is(scheduler)
+        for function, args, kwargs in self.recorded.actions:
+            function(*args, **kwargs)
+        at_once([*calls, (undo.calls.clear,)])
 
     def compute(self, run: Run, objects: Objects, given: Sequence[Tensor], numbers: Any) -> Any:
         if numbers is not run.numbers:
@@ -256,12 +318,17 @@ class Program:
         held, moved, arena = run.compute(objects.shared)
         out = self.result(held, given)
         if self.writes:
-            at_once(self.calls(run, held, moved, given))
+            calls = self.calls(run, held, moved, given)
+            if self.recorded.actions:
+                with undoing() as undo:
+                    self.act(undo, calls)
+            else:
+                at_once(calls)
             del arena  # not before
         return out
 
     def calls(self, run: Run, held: dict, moved: dict, given: Sequence[Tensor]) -> list[tuple]:
-        """The calls that make all changes."""
+        """What makes all changes."""
         calls: list[tuple] = []
         if run.final is not None:
             calls.append((run.enter, run.final.ready()))
@@ -274,11 +341,10 @@ class Program:
                 calls.append((set_grad, tensor, None if array is None else wrap(array)))
             else:
                 calls.append((set_raw, tensor, array))
-        if moved:
-            for change, number in self.moves:
-                tensor = change.owner.tensor(given)
-                if number in moved and tensor is not None:
-                    calls.append((set_raw, tensor, moved[number]))
+        for change, number in self.moves if moved else ():
+            tensor = change.owner.tensor(given)
+            if number in moved and tensor is not None:
+                calls.append((set_raw, tensor, moved[number]))
         return calls
 
     def result(self, held: dict, given: Sequence[Tensor]) -> Any:

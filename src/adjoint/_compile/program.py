@@ -28,6 +28,7 @@ BYTE = np.dtype(np.uint8)
 NONE: dict[int, Any] = {}
 empty = np.empty
 set_raw: Any = Tensor.raw.__set__  # type: ignore[attr-defined]
+set_node: Any = Tensor.node.__set__  # type: ignore[attr-defined]
 set_grad: Any = Tensor._grad.__set__  # type: ignore[attr-defined]
 
 
@@ -87,7 +88,7 @@ class Run:
             self.cells[k : k + 1].view(dtype)[0] = number
         self.numbers = numbers
 
-    def compute(self, shared: Sequence[int]) -> tuple[dict[Buffer, np.ndarray], dict[int, Any], Any]:
+    def compute(self, shared: np.ndarray) -> tuple[dict[Buffer, np.ndarray], dict[int, Any], Any]:
         """Do all but the final launches. Returns the arrays that are new, those that objects are to
         have where their memory can't be written over, and the arena, which final launches read."""
         base = self.base
@@ -181,4 +182,4 @@ def at_once(calls: Sequence[tuple]) -> None:
     deque(starmap(call, calls), 0)
 
 
-__all__ = ["Code", "FailedError", "Run", "Update", "at_once", "set_grad", "set_raw", "wrap"]
+__all__ = ["Code", "FailedError", "Run", "Update", "at_once", "set_grad", "set_node", "set_raw", "wrap"]

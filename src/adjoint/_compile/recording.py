@@ -20,7 +20,7 @@ from .captures import hold_weakly
 from .lines import line_of, present_line
 from .notes import Notes
 from .settings import Settings
-from .watching import Token, Watch, install, under_way, uninstall
+from .watching import Later, Token, Watch, install, under_way, uninstall
 
 
 @dataclass(eq=False)
@@ -34,7 +34,7 @@ class Recorded:
     graph: Graph
     numbers: list[tuple[Traced, Number]]
     settings: Settings
-    actions: list[tuple[Callable, tuple, dict]]
+    actions: list[tuple[Later, tuple, dict]]
     watched: Notes
     captured_arguments: dict[int, "weakref.ref[Tensor]"]
 

@@ -115,7 +115,7 @@ class Watch:
         self.views: dict[tuple[int, str], tuple[str, Any, Any]] = {}
         self.numbers: dict[tuple[int, str], Any] = {}
         self.scheduled: dict[int, Any] = {}  # optimizers whose scheduler has been called
-        self.actions: list[tuple[Callable, tuple, dict]] = []
+        self.actions: list[tuple[Later, tuple, dict]] = []
 
     def read(self, x: Any, name: str) -> Any:
         try:

@@ -256,13 +256,12 @@ def draw(streams: list[Stream], tasks: list[Task], values: Values, size: int) ->
     in_turn(turns, lambda: move_on(streams, tasks, values, size))
 
 
-def in_turn(turns: list[Any], work: Callable[[], None]) -> None:
+def in_turn(turns: list[Any], work: Callable[[], Any]) -> Any:
     """Do something with all locks held; Ctrl-C can't come between taking one and its `with`."""
     if not turns:
-        work()
-        return
+        return work()
     with turns[0]:
-        in_turn(turns[1:], work)
+        return in_turn(turns[1:], work)
 
 
 def move_on(streams: list[Stream], tasks: list[Task], values: Values, size: int) -> None:
