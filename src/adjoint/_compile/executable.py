@@ -20,7 +20,7 @@ from .._trace.graph import Result, Spent
 from .._trace.recording import Slot, Traced
 from .._transforms.vmap import in_turn
 from ..backends.cpu.lowering.targets import layout_of
-from .building import Built, build
+from .building import Built, Sources, build
 from .draft import Draft
 from .objects import Expected, Objects
 from .program import FailedError, Run, at_once, set_grad, set_raw
@@ -188,7 +188,9 @@ class Program:
         over = {c.wanted: c.number for c in self.changes if c.number >= 0}
         draft = Draft(list(self.graph.steps), self.constants, list(self.wanted))
         numbers = [value for value, _ in self.recorded.numbers]
-        return build(draft, self.objects, self.lent, len(self.expected), numbers, over, log)
+        return build(
+            draft, Sources(self.objects, len(self.expected), numbers, self.lent), over, log
+        )
 
     def prepare_results(self) -> None:
         count = len(self.graph.results)
@@ -214,7 +216,7 @@ class Program:
             return None
         values = dict(zip((value for value, _ in self.objects), self.owners, strict=False))
         owners = [values[x] for x in result.sources if x in values]
-        captured = [o.ref for o in owners if o.ref is not None and o.ref().node is not None]
+        captured = [o.ref for o in owners if o.ref and (x := o.ref()) is not None and x.node]
         places = [o.place for o in owners if o.ref is None]
         plan = Spent(result.spent)
 

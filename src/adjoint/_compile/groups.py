@@ -346,4 +346,3 @@ def ordered(units: list[Unit]) -> list[Unit]:
         assert len(rest) < len(waiting)
         waiting = rest
     return out
-

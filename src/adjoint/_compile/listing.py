@@ -6,6 +6,7 @@ write into, and the addresses of memory: words are filled in only where an addre
 
 import ctypes
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,7 @@ def entry() -> Any:
 class Listing:
     """Launches one after the other, as tables."""
 
-    def __init__(self, items: list[Launched], slots: dict[Buffer, int], count: int) -> None:
+    def __init__(self, items: Sequence[Any], slots: dict[Buffer, int], count: int) -> None:
         """`slots`: the place of the address of each buffer among `count` addresses; scratch memory
         lies at offsets from one of them."""
         self.launches = array("q")
@@ -172,9 +173,7 @@ class Listing:
 
 def code_of(launch: Any, item: Launched) -> int:
     """Machine code: what writes past the caches, where all results lie in memory that is ours."""
-    kernel = launch.kernel
-    given = len(item.places) - len(launch.results) - len(launch.scratch)
-    own = [buffer.kind for buffer, _ in item.places[given:]]
+    kernel, own = launch.kernel, [buffer.kind for buffer in item.own]
     ours = all(k == "scratch" or (k == "result" and memory.pool() is not None) for k in own)
     return kernel.past if kernel.past and own and ours else kernel.address
 

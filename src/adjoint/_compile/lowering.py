@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._trace.recording import Step, Traced
+from ..backends.cpu import lower
 from ..backends.cpu.jit import threads
 from ..backends.cpu.jit.addresses import address
 from ..backends.cpu.jit.compiler import compiled
@@ -18,7 +19,6 @@ from ..backends.cpu.jit.runner import NativeKernel, word_of
 from ..backends.cpu.lowering.expressions import Expression
 from ..backends.cpu.lowering.maps import copying, lower_map
 from ..backends.cpu.lowering.native import NativeLowering, kernel_of
-from ..backends.cpu import lower
 from ..backends.cpu.lowering.rows import lower_rows
 from ..backends.cpu.lowering.targets import host_features, target_with
 from ..backends.cpu.lowering.updates import chunk_table, many
@@ -44,6 +44,16 @@ class Launched(NamedTuple):
     numbers: Any
     steps: list[Step]
 
+    @property
+    def buffers(self) -> list[Buffer]:
+        return [buffer for buffer, _ in self.places]
+
+    @property
+    def own(self) -> list[Buffer]:
+        """The memory of results."""
+        results, scratch = self.launches[0].results, self.launches[0].scratch
+        return self.buffers[len(self.places) - len(results) - len(scratch) :][: len(results)]
+
 
 class HostStep(NamedTuple):
     """An op that is a function on arrays."""
@@ -55,6 +65,10 @@ class HostStep(NamedTuple):
     @property
     def steps(self) -> list[Step]:
         return [self.step]
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        return [x.buffer for x in (*self.inputs, *self.outputs) if isinstance(x, Place)]
 
 
 class Lowerer:
@@ -102,10 +116,9 @@ class Lowerer:
     def add_group(self, unit: Unit, outputs: list[Traced]) -> None:
         kernel = described_group(unit, outputs)
         used = [self.place(x) for x, _ in kernel.sources]
+        assert unit.shape is not None
         shapes = [unit.shape if not is_row else unit.small[0] for _, is_row in kernel.sources]
-        arrays = [
-            self.seen(place, shape) for place, shape in zip(used, shapes, strict=True)  # type: ignore[arg-type]
-        ]
+        arrays = [self.seen(place, shape) for place, shape in zip(used, shapes, strict=True)]
         to = NativeLowering([x.layout() for x in arrays], target_of(math.inf))
         keys = list(range(len(kernel.numbers)))
         targets = [self.updates[x] for x in outputs if x in self.updates]
@@ -200,8 +213,8 @@ class Lowerer:
     # Copies
 
     def by_rows(self, x: Any, place: Place) -> Place:
-        """A factor, laid out by rows if it is transposed and several small products read it: packing
-        it takes as long as one of them."""
+        """A factor, laid out by rows if it is transposed and several small products read it:
+        packing it takes as long as one of them."""
         if self.factors[x] < HOISTED or place.strides[-1:] == (place.dtype.itemsize,):
             return place
         if x not in self.laid_out:
@@ -266,9 +279,7 @@ def together(items: list[Launched]) -> Launched:
             words[start + k] = word_of(item.numbers[number.key], number.dtype)
         places += item.places
     kernel = NativeKernel("updates", kernel_of(many).address, ())
-    launch = Launch(
-        kernel, words.tobytes(), tuple(addresses), (), len(table), tables=(table,)
-    )
+    launch = Launch(kernel, words.tobytes(), tuple(addresses), (), len(table), tables=(table,))
     return Launched((launch,), places, numbers, [step for item in items for step in item.steps])
 
 
@@ -317,7 +328,9 @@ def place(to: Lowerer, step: Step) -> None:
 def pad(to: Lowerer, step: Step) -> None:
     x, out = to.place(step.inputs[0]), to.fresh(step)
     to.copy(to.place(Fill(step.attrs["value"], out.shape, out.dtype)), out, [step])
-    starts = [before * s for (before, _), s in zip(step.attrs["pad_width"], out.strides, strict=True)]
+    starts = [
+        before * s for (before, _), s in zip(step.attrs["pad_width"], out.strides, strict=True)
+    ]
     to.copy(x, out._replace(shape=x.shape, offset=sum(starts)), [step])
 
 
@@ -370,15 +383,15 @@ def described_group(unit: Unit, outputs: list[Traced]) -> GroupKernel:
 
     for step in unit.steps:
         out = step.results[0]
-        inputs: list[Any] = [read(x, out in unit.rows and step.op.name not in REDUCTIONS) for x in step.inputs]
+        inputs: list[Any] = [
+            read(x, out in unit.rows and step.op.name not in REDUCTIONS) for x in step.inputs
+        ]
         if step.op.name in REDUCTIONS:
             values[out] = reduced(step, inputs[0])
         elif step.op.kind == "movement":
             values[out] = inputs[0]
         else:
-            attrs = {
-                key: number_of(value, numbers, inputs) for key, value in step.attrs.items()
-            }
+            attrs = {key: number_of(value, numbers, inputs) for key, value in step.attrs.items()}
             values[out] = described(step, inputs, attrs)
     is_small = math.prod(unit.shape or ()) <= NEAR
     expression = expression_of(tuple(values[x] for x in outputs), is_small)

@@ -1,4 +1,4 @@
-"""Memory: one arena for all that is only needed during a run, shared by what isn't needed at once."""
+"""Memory: one arena for all that is only needed during a run."""
 
 from collections.abc import Iterable
 
@@ -9,42 +9,32 @@ from .layouts import MOVES, Buffer
 from .lowering import Launched, Lowerer
 
 
-def note_uses(to: Lowerer, kept: Iterable[Buffer]) -> None:
-    """Note from which item to which each buffer is needed; those kept until the end."""
+def note_uses(to: Lowerer) -> None:
+    """Note from which item to which each buffer is needed."""
     for number, item in enumerate(to.items):
-        for buffer in buffers_of(item):
+        for buffer in item.buffers:
             if buffer.first < 0:
                 buffer.first = number
             buffer.last = number
-    for buffer in kept:
-        buffer.last = len(to.items)
-
-
-def buffers_of(item: object) -> list[Buffer]:
-    if isinstance(item, Launched):
-        return [buffer for buffer, _ in item.places]
-    inputs = [x.buffer for x in item.inputs if hasattr(x, "buffer")]  # type: ignore[attr-defined]
-    return inputs + [x.buffer for x in item.outputs]  # type: ignore[attr-defined]
 
 
 def take_over(to: Lowerer) -> None:
-    """Let results be written over operands that nobody needs any more, where the launch allows it."""
+    """Let results be written over operands that nobody needs any more."""
     taken: set[Buffer] = set()
     for number, item in enumerate(to.items):
-        if not isinstance(item, Launched) or len(item.launches) > 1:
+        if not isinstance(item, Launched):
             continue
-        launch = item.launches[0]
-        given = len(item.places) - len(launch.results) - len(launch.scratch)
-        for result, operand in launch.overwrites:
-            new, (old, offset) = item.places[given + result][0], item.places[operand]
-            uses = sum(buffer is old for buffer, _ in item.places[:given])
-            free = old.kind == new.kind == "scratch" and not offset and uses == 1
-            free = free and old not in taken
-            if free and old.last == number and new.first == number and new.shared is None:
-                if root(new) is not root(old) and old.nbytes == new.nbytes:
-                    new.shared = old
-                    taken.add(old)
-                    root(old).last = max(root(old).last, new.last)
+        launch, *others = item.launches
+        own, given = item.own, len(item.places) - len(item.own) - len(launch.scratch)
+        for result, operand in () if others else launch.overwrites:
+            new, (old, offset) = own[result], item.places[operand]
+            free = old.kind == new.kind == "scratch" and not offset and old not in taken
+            free = free and item.buffers[:given].count(old) == 1 and old.last == number
+            fresh = new.first == number and new.shared is None and root(new) is not root(old)
+            if free and fresh and old.nbytes == new.nbytes:
+                new.shared = old
+                taken.add(old)
+                root(old).last = max(root(old).last, new.last)
 
 
 def root(buffer: Buffer) -> Buffer:

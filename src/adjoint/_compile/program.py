@@ -63,7 +63,7 @@ class Run:
     def __init__(self, code: Code) -> None:
         self.code = code
         self.bases = np.zeros(code.objects + 1 + len(code.slots), np.int64)
-        self.base = memoryview(self.bases)  # items are set sooner through it
+        self.base: Any = memoryview(self.bases)  # type: ignore[arg-type]  # sets items sooner
         self.cells = np.zeros(max(1, len(code.cells)), np.int64)
         for buffer, slot in code.slots.items():
             if buffer.kind == "constant":
@@ -73,7 +73,7 @@ class Run:
         self.parts = [self.framed(part) for part in code.segments]
         self.final = None if code.final is None else self.framed(code.final)
         self.results = [(*maker(x), code.slots[x.buffer], x.buffer) for x in code.results]
-        self.updates = [(*update, code.slots[update.place.buffer]) for update in code.updates]
+        self.updates = [(x.number, x.place, code.slots[x.place.buffer]) for x in code.updates]
         self.arena = (code.arena + ALIGNMENT,) if code.arena else None
         self.make_arena = empty if code.arena < POOLED_FROM - ALIGNMENT else memory.empty
         self.numbers: Sequence[Any] = ()
@@ -110,7 +110,7 @@ class Run:
                 self.do(part, held)
         return held, moved, arena
 
-    def place_updates(self, shared: Sequence[int]) -> dict[int, Any]:
+    def place_updates(self, shared: np.ndarray) -> dict[int, Any]:
         """Say where objects that are changed will be: where they are, or in memory that is new."""
         base, moved = self.base, {}
         for number, place, slot in self.updates:
@@ -182,4 +182,14 @@ def at_once(calls: Sequence[tuple]) -> None:
     deque(starmap(call, calls), 0)
 
 
-__all__ = ["Code", "FailedError", "Run", "Update", "at_once", "set_grad", "set_node", "set_raw", "wrap"]
+__all__ = [
+    "Code",
+    "FailedError",
+    "Run",
+    "Update",
+    "at_once",
+    "set_grad",
+    "set_node",
+    "set_raw",
+    "wrap",
+]

@@ -58,7 +58,9 @@ class Simplifier:
             return (found,)
         if self.is_constant(step):
             return self.computed(step)
-        key = repr((step.op.name, step.inputs, [(x.shape, x.dtype) for x in fills(step)], step.attrs))
+        key = repr(
+            (step.op.name, step.inputs, [(x.shape, x.dtype) for x in fills(step)], step.attrs)
+        )
         former = self.equal.setdefault(key, step.results)
         return () if former is step.results else former
 
@@ -154,7 +156,9 @@ def subtract(_: Simplifier, step: Step) -> Any:
 def add(_: Simplifier, step: Step) -> Any:
     x, y = step.inputs
     nothing = -0.0 if step.results[0].dtype.kind == "f" else 0
-    return same(step, x) if is_number(y, nothing) else same(step, y) if is_number(x, nothing) else None
+    return (
+        same(step, x) if is_number(y, nothing) else same(step, y) if is_number(x, nothing) else None
+    )
 
 
 def where(_: Simplifier, step: Step) -> Any:
