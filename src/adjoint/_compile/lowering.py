@@ -196,6 +196,7 @@ class Lowerer:
     def copy(self, x: Place, out: Place, steps: list[Step] | None = None) -> None:
         if not math.prod(out.shape):
             return
+        x, out = parted(x), parted(out)
         to = NativeLowering([x.layout()], target_of(math.inf))
         target = to.result(out.shape, out.dtype, out.strides)
         type = TYPES[x.dtype]
@@ -208,6 +209,14 @@ class Lowerer:
         place = whole(self.scratch(math.prod(x.shape) * x.dtype.itemsize), x.shape, x.dtype)
         self.places[x] = place
         return place
+
+
+def parted(x: Place) -> Place:
+    """Complex numbers as pairs."""
+    if x.dtype.kind != "c":
+        return x
+    part = np.dtype(f"f{x.dtype.itemsize // 2}")
+    return Place(x.buffer, (*x.shape, 2), (*x.strides, part.itemsize), part, x.offset)
 
 
 ZERO = """
