@@ -14,6 +14,8 @@ import numpy as np
 from .._core.execute import as_array
 from .._foundation.silence import compute
 from .._trace.recording import Step, Traced
+from ..primitives.elementwise import greater_equal
+from ..primitives.elementwise import where as where_op
 from .draft import Draft, Fill, is_array, nbytes, traced, with_fills
 
 LARGEST = 1 << 22  # bytes of a result that is computed beforehand, unless its inputs are as large
@@ -31,12 +33,15 @@ class Simplifier:
         }
         self.equal: dict[str, tuple] = {}
         self.made_by: dict[Traced, Step] = {}
+        self.ranges: dict[tuple, Traced] = {}
         self.steps: list[Step] = []
 
     def found(self, x: Any) -> Any:
         return self.known.get(x, x) if type(x) is Traced else x
 
     def add(self, step: Step) -> None:
+        if step.op.name == "triangle" and step.results[0].device == "cpu":
+            step = self.masked(step)
         elementwise = step.op.kind == "elementwise"
         inputs = with_fills(step) if elementwise else step.inputs
         step = step._replace(inputs=tuple([self.found(x) for x in inputs]))
@@ -45,6 +50,28 @@ class Simplifier:
         if step.results[0] not in self.known:
             self.steps.append(step)
             self.made_by |= dict.fromkeys(step.results, step)
+
+    def masked(self, step: Step) -> Step:
+        """A triangle as a choice of elements."""
+        (x,), (result,) = step.inputs, step.results
+        rows, columns = result.shape[-2:]
+        k = min(max(step.attrs["k"], -rows), columns)
+        down, along = self.range(k, rows, (rows, 1)), self.range(0, columns, (1, columns))
+        pair = (along, down) if step.attrs["upper"] else (down, along)
+        name, shape = f"{result.name}.inside", (rows, columns)
+        inside = Traced(name, shape, np.dtype(bool), result.device, result.mark)
+        self.add(Step(greater_equal.op, pair, {}, (inside,)))
+        nothing = Fill(np.zeros((), result.dtype).item(), (), result.dtype)
+        return Step(where_op.op, (inside, x, nothing), {}, step.results)
+
+    def range(self, start: int, count: int, shape: tuple[int, ...]) -> Traced:
+        """Whole numbers one after the other, as a constant."""
+        key = start, count, shape
+        if key not in self.ranges:
+            name = f"range{len(self.ranges)}"
+            value = self.ranges[key] = Traced(name, shape, np.dtype(np.int64), "cpu", None)
+            self.constants[value] = np.arange(start, start + count).reshape(shape)
+        return self.ranges[key]
 
     def replacements(self, step: Step) -> tuple:
         """What stands for the results of a step already; nothing, if it has to be done."""
