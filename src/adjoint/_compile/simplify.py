@@ -34,6 +34,7 @@ class Simplifier:
         self.equal: dict[str, tuple] = {}
         self.made_by: dict[Traced, Step] = {}
         self.ranges: dict[tuple, Traced] = {}
+        self.triangles: dict[tuple, Traced] = {}
         self.steps: list[Step] = []
 
     def found(self, x: Any) -> Any:
@@ -53,20 +54,27 @@ class Simplifier:
 
     def masked(self, step: Step) -> Step:
         """A triangle as a choice of elements."""
-        (x,), (result,) = step.inputs, step.results
-        rows, columns = result.shape[-2:]
-        k = min(max(step.attrs["k"], -rows), columns)
-        down, along = self.range(k, rows, (rows, 1)), self.range(0, columns, (1, columns))
-        pair = (along, down) if step.attrs["upper"] else (down, along)
-        name, shape = f"{result.name}.inside", (rows, columns)
-        inside = Traced(name, shape, np.dtype(bool), result.device, result.mark)
-        self.add(Step(greater_equal.op, pair, {}, (inside,)))
+        result = step.results[0]
+        inside = self.triangle(result, step.attrs["k"], step.attrs["upper"])
         nothing = Fill(np.zeros((), result.dtype).item(), (), result.dtype)
-        return Step(where_op.op, (inside, x, nothing), {}, step.results)
+        return Step(where_op.op, (inside, step.inputs[0], nothing), {}, step.results)
+
+    def triangle(self, x: Traced, k: int, upper: bool) -> Traced:
+        """What is true inside of a triangle, which matrices of a shape share."""
+        rows, columns = x.shape[-2:]
+        key = rows, columns, k, upper
+        if key not in self.triangles:
+            inside = Traced(f"{x.name}.inside", (rows, columns), np.dtype(bool), "cpu", None)
+            down = self.range(min(max(k, -rows), columns), rows, (rows, 1))
+            along = self.range(0, columns, (1, columns))
+            pair = (along, down) if upper else (down, along)
+            self.add(Step(greater_equal.op, pair, {}, (inside,)))
+            self.triangles[key] = inside
+        return self.triangles[key]
 
     def range(self, start: int, count: int, shape: tuple[int, ...]) -> Traced:
         """Whole numbers one after the other, as a constant."""
-        key = start, count, shape
+        key = start, shape
         if key not in self.ranges:
             name = f"range{len(self.ranges)}"
             value = self.ranges[key] = Traced(name, shape, np.dtype(np.int64), "cpu", None)
