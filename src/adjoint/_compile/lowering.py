@@ -232,6 +232,7 @@ class Lowerer:
     def copy(self, x: Place, out: Place, steps: list[Step] | None = None) -> None:
         if not math.prod(out.shape):
             return
+        x, out = parted(x), parted(out)
         to = NativeLowering([x.layout()], target_of(math.inf))
         target = to.result(out.shape, out.dtype, out.strides)
         type = TYPES[x.dtype]
@@ -281,6 +282,14 @@ def together(items: list[Launched]) -> Launched:
     kernel = NativeKernel("updates", kernel_of(many).address, ())
     launch = Launch(kernel, words.tobytes(), tuple(addresses), (), len(table), tables=(table,))
     return Launched((launch,), places, numbers, [step for item in items for step in item.steps])
+
+
+def parted(x: Place) -> Place:
+    """Complex numbers as pairs."""
+    if x.dtype.kind != "c":
+        return x
+    part = np.dtype(f"f{x.dtype.itemsize // 2}")
+    return Place(x.buffer, (*x.shape, 2), (*x.strides, part.itemsize), part, x.offset)
 
 
 ZERO = """

@@ -126,7 +126,10 @@ class Run:
         step, slots = item.step, self.code.slots
         inputs = [self.array(x) if isinstance(x, Place) else x for x in item.inputs]
         attrs = {key: value for key, value in step.attrs.items() if key != "device"}
-        out = compute(step.op.functions[np.ndarray], *inputs, **attrs)
+        try:
+            out = compute(step.op.functions[np.ndarray], *inputs, **attrs)
+        except Exception:
+            raise FailedError from None
         results = (out,) if step.op.single_result else out
         for place, result in zip(item.outputs, results, strict=True):
             own = np.array(as_array(result), order="C", copy=None if NEW_NUMPY else False)

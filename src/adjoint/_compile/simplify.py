@@ -14,6 +14,8 @@ import numpy as np
 from .._core.execute import as_array
 from .._foundation.silence import compute
 from .._trace.recording import Step, Traced
+from ..primitives.elementwise import greater_equal
+from ..primitives.elementwise import where as where_op
 from .draft import Draft, Fill, is_array, nbytes, traced, with_fills
 
 LARGEST = 1 << 22  # bytes of a result that is computed beforehand, unless its inputs are as large
@@ -31,12 +33,16 @@ class Simplifier:
         }
         self.equal: dict[str, tuple] = {}
         self.made_by: dict[Traced, Step] = {}
+        self.ranges: dict[tuple, Traced] = {}
+        self.triangles: dict[tuple, Traced] = {}
         self.steps: list[Step] = []
 
     def found(self, x: Any) -> Any:
         return self.known.get(x, x) if type(x) is Traced else x
 
     def add(self, step: Step) -> None:
+        if step.op.name == "triangle" and step.results[0].device == "cpu":
+            step = self.masked(step)
         elementwise = step.op.kind == "elementwise"
         inputs = with_fills(step) if elementwise else step.inputs
         step = step._replace(inputs=tuple([self.found(x) for x in inputs]))
@@ -45,6 +51,35 @@ class Simplifier:
         if step.results[0] not in self.known:
             self.steps.append(step)
             self.made_by |= dict.fromkeys(step.results, step)
+
+    def masked(self, step: Step) -> Step:
+        """A triangle as a choice of elements."""
+        result = step.results[0]
+        inside = self.triangle(result, step.attrs["k"], step.attrs["upper"])
+        nothing = Fill(np.zeros((), result.dtype).item(), (), result.dtype)
+        return Step(where_op.op, (inside, step.inputs[0], nothing), {}, step.results)
+
+    def triangle(self, x: Traced, k: int, upper: bool) -> Traced:
+        """What is true inside of a triangle, which matrices of a shape share."""
+        rows, columns = x.shape[-2:]
+        key = rows, columns, k, upper
+        if key not in self.triangles:
+            inside = Traced(f"{x.name}.inside", (rows, columns), np.dtype(bool), "cpu", None)
+            down = self.range(min(max(k, -rows), columns), rows, (rows, 1))
+            along = self.range(0, columns, (1, columns))
+            pair = (along, down) if upper else (down, along)
+            self.add(Step(greater_equal.op, pair, {}, (inside,)))
+            self.triangles[key] = inside
+        return self.triangles[key]
+
+    def range(self, start: int, count: int, shape: tuple[int, ...]) -> Traced:
+        """Whole numbers one after the other, as a constant."""
+        key = start, shape
+        if key not in self.ranges:
+            name = f"range{len(self.ranges)}"
+            value = self.ranges[key] = Traced(name, shape, np.dtype(np.int64), "cpu", None)
+            self.constants[value] = np.arange(start, start + count).reshape(shape)
+        return self.ranges[key]
 
     def replacements(self, step: Step) -> tuple:
         """What stands for the results of a step already; nothing, if it has to be done."""

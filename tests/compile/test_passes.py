@@ -1,0 +1,372 @@
+"""The passes of compile by themselves, on small graphs."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import adjoint as ad
+from adjoint._compile.draft import Draft
+from adjoint._compile.groups import group
+from adjoint._compile.layouts import Buffer, Place, moved, whole
+from adjoint._compile.listing import Listing
+from adjoint._compile.lowering import HostStep, Launched, Lowerer
+from adjoint._compile.memory import aligned, note_uses, place_scratch, take_over
+from adjoint._compile.simplify import simplify
+from adjoint._trace.recording import Traced
+from tests.support.helpers import needs_kernels
+
+pytestmark = needs_kernels
+F = ad.nn.functional
+X, Y = ad.ones((2, 3)), ad.ones((2, 3))
+
+
+def draft_of(function: Callable, *args: ad.Tensor) -> Draft:
+    graph = ad.trace(function, *args)
+    captured = [(x, slot.owner) for x, slot in graph.captures]
+    constants = {x: owner.raw for x, owner in captured if isinstance(owner, ad.Tensor)}
+    return Draft(graph.steps, constants, [result.value for result in graph.results])
+
+
+def simplified(function: Callable, *args: ad.Tensor) -> str:
+    return repr(simplify(draft_of(function, *args)))
+
+
+def ops(function: Callable, *args: ad.Tensor) -> list[str]:
+    """What is left to do."""
+    return [step.op.name for step in simplify(draft_of(function, *args)).steps]
+
+
+# Simplify.
+
+NOTHING_LEFT: dict[str, Callable] = {
+    "x * 1": lambda x: x * 1,
+    "1 * x": lambda x: 1.0 * x,
+    "x / 1": lambda x: x / 1,
+    "x - 0": lambda x: x - 0,
+    "x + -0.0": lambda x: x + -0.0,
+    "x * ones": lambda x: x * ad.ones((2, 3)),
+    "--x": lambda x: ad.negative(-x),
+    "x.mT.mT": lambda x: x.mT.mT,
+    "axes there and back": lambda x: ad.permute_dims(ad.permute_dims(x, (1, 0)), (1, 0)),
+    "shapes there and back": lambda x: x.reshape((3, 2)).reshape((6,)).reshape((2, 3)),
+    "dtypes there and back": lambda x: ad.astype(ad.astype(x, ad.float64), ad.float32),
+    "the choice is known": lambda x: ad.where(ad.full((2, 3), True), x, 7),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING_LEFT)
+def test_what_changes_nothing_is_left_out(name: str) -> None:
+    assert ops(NOTHING_LEFT[name], X) == []
+
+
+STAYS: dict[str, Callable] = {
+    "x + 0 makes 0 of -0": lambda x: x + 0,
+    "x * 0 keeps NaN": lambda x: x * 0,
+    "0 - x": lambda x: 0 - x,
+    "x - -0.0 makes 0 of -0": lambda x: x - -0.0,
+    "x * -1": lambda x: x * -1,
+    "1 / x": lambda x: 1 / x,
+    "digits are lost": lambda x: ad.astype(ad.astype(x, ad.float16), ad.float32),
+    "x / x": lambda x: x / x,
+    "x - x": lambda x: x - x,
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_changes_some_number_stays(name: str) -> None:
+    assert ops(STAYS[name], X) != []
+    special = ad.asarray(np.array([[-0.0, 0.0, np.nan], [np.inf, -np.inf, 1 / 3]], "f4"))
+    function = ad.compile(STAYS[name])
+    with np.errstate(all="ignore"):
+        found, expected = function(special).numpy(), STAYS[name](special).numpy()
+    np.testing.assert_array_equal(found, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(expected)[numbers])
+
+
+def test_integers_have_one_zero() -> None:
+    assert ops(lambda n: n + 0, ad.ones((2,), dtype=ad.int64)) == []
+
+
+def test_equal_steps_are_one() -> None:
+    assert ops(lambda x, y: (x * y + x * y, x * y), X, Y) == ["multiply", "add"]
+
+
+def test_zeros_of_both_signs_are_not_equal() -> None:
+    assert ops(lambda x: (x + 0.0, ad.maximum(x, 0.0), ad.maximum(x, -0.0)), X) == [
+        "add",
+        "maximum",
+        "maximum",
+    ]
+
+
+def test_steps_that_nobody_needs_are_left_out() -> None:
+    assert ops(lambda x, y: (ad.exp(x), x * y)[1], X, Y) == ["multiply"]
+
+
+def test_what_depends_on_nothing_is_computed_once() -> None:
+    function = lambda x: x * (ad.arange(3) * 2.0 + 1) + ad.exp(ad.full((2, 3), 0.0))  # noqa: E731
+    assert ops(function, X) == ["multiply", "add"]
+    assert "add(%" in simplified(function, X) and ", 1.0)" in simplified(function, X)
+
+
+def test_random_numbers_are_neither_equal_nor_constant() -> None:
+    found = ops(lambda: (ad.random.uniform((3,)), ad.random.uniform((3,))))
+    assert found.count("random_bits") == 2
+
+
+def test_sums_of_equal_numbers_are_known() -> None:
+    assert ops(lambda x: x * ad.sum(ad.full((4, 5), 0.5)), X) == ["multiply"]
+    assert "10.0" in simplified(lambda x: x * ad.sum(ad.full((4, 5), 0.5)), X)
+
+
+def test_triangles_are_choices_by_one_mask() -> None:
+    function = lambda x, y: (ad.tril(x), ad.tril(y), ad.triu(x))  # noqa: E731
+    draft = simplify(draft_of(function, X, Y))
+    assert [step.op.name for step in draft.steps] == ["where"] * 3
+    assert sorted(a.astype(int).tolist() for a in draft.constants.values()) == [
+        [[1, 0, 0], [1, 1, 0]],
+        [[1, 1, 1], [0, 1, 1]],
+    ]
+
+
+def test_a_draft_can_be_read() -> None:
+    text = simplified(lambda x: ad.tanh(x) * 2.0, X)
+    first, second, last = text.splitlines()
+    assert "tanh(" in first and "float32[2, 3]" in first
+    assert "multiply(" in second and last.startswith("keep %")
+
+
+# Views.
+
+SOURCE = np.arange(24.0).reshape(2, 3, 4)
+MOVEMENTS: list[Callable] = [
+    lambda x: ad.permute_dims(x, (2, 0, 1)),
+    lambda x: x.mT,
+    lambda x: x.reshape((6, 4)),
+    lambda x: x.reshape((2, 1, 12)),
+    lambda x: ad.broadcast_to(x, (5, 2, 3, 4)),
+    lambda x: x[:, None],
+    lambda x: x[1, ::-1, 1:3],
+    lambda x: x[..., -1],
+    lambda x: x[:, 3:1],
+    lambda x: x[:0],
+]
+
+
+@pytest.mark.parametrize("call", MOVEMENTS)
+@pytest.mark.parametrize("axes", [(0, 1, 2), (0, 2, 1), (2, 1, 0)])
+def test_a_view_lies_where_numpy_s_does(call: Callable, axes: tuple[int, ...]) -> None:
+    """Also of memory in another order, unless that needs a copy."""
+    array = np.ascontiguousarray(SOURCE.transpose(axes)).transpose(np.argsort(axes))
+    graph = ad.trace(call, ad.asarray(SOURCE))
+    memory = np.frombuffer(np.ascontiguousarray(SOURCE.transpose(axes)).tobytes(), np.uint8)
+    place: Place | None = Place(Buffer("object", 192), array.shape, array.strides, array.dtype)
+    for step in graph.steps:
+        assert place is not None
+        place = moved(step, place)
+    if place is None:
+        assert axes != (0, 1, 2)
+        return
+    expected = call(ad.asarray(SOURCE)).numpy()
+    found = (
+        np.ndarray(place.shape, place.dtype, memory.data, place.offset, place.strides)
+        if expected.size
+        else np.empty(place.shape)
+    )
+    np.testing.assert_array_equal(found, expected, strict=True)
+
+
+# Groups.
+
+
+def units(function: Callable, *args: ad.Tensor) -> list[list[str]]:
+    found = group(simplify(draft_of(function, *args)))
+    return [[step.op.name for step in unit.steps] for unit in found]
+
+
+def test_elementwise_steps_of_one_shape_are_one_group() -> None:
+    assert units(lambda x, y: ad.tanh(x * y) + ad.exp(x), X, Y) == [
+        ["multiply", "tanh", "exp", "add"]
+    ]
+
+
+def test_rows_are_reduced_in_the_group_that_makes_and_reads_them() -> None:
+    function = lambda x: (e := ad.exp(x)) / ad.sum(e, axis=1, keepdims=True)  # noqa: E731
+    assert units(function, X) == [["exp", "sum", "divide"]]
+
+
+def test_sums_along_other_axes_are_other_groups() -> None:
+    found = units(lambda x: (ad.sum(x * 2, axis=0), ad.sum(x * 2, axis=1)), X)
+    assert sorted(len(unit) for unit in found) == [1, 2]
+
+
+def test_products_stand_alone() -> None:
+    found = units(lambda x, y: ad.tanh(ad.tanh(x) @ y.mT), X, Y)
+    assert ["matmul"] in found and sum(len(unit) for unit in found) == 4
+
+
+def test_another_shape_is_another_group() -> None:
+    found = units(lambda x: (ad.exp(x), ad.exp(x[0])), X)
+    assert [unit for unit in found if "exp" in unit] == [["exp"], ["exp"]]
+
+
+def test_a_group_can_be_read() -> None:
+    (unit,) = group(simplify(draft_of(lambda x: ad.tanh(x) * 2.0, X)))
+    assert repr(unit).splitlines()[0] == "group over (2, 3):"
+    assert len(repr(unit).splitlines()) == 3
+
+
+CHOICES = ["tanh", "add", "multiply", "row", "column", "total", "matmul", "transpose", "spread"]
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> list[tuple[str, int, int]]:
+    """Ops, and the values that they take, counted from the last one."""
+    step = st.tuples(st.sampled_from(CHOICES), st.integers(0, 9), st.integers(0, 9))
+    return draw(st.lists(step, min_size=1, max_size=25))
+
+
+def run(program: list[tuple[str, int, int]], x: ad.Tensor, y: ad.Tensor) -> tuple:
+    """Any two values fit: all are made square, (4, 4)."""
+    values = [x, y]
+    for name, k, j in program:
+        a, b = values[-1 - k % len(values)], values[-1 - j % len(values)]
+        values.append(
+            {
+                "tanh": lambda a, b: ad.tanh(a),
+                "add": lambda a, b: a + b,
+                "multiply": lambda a, b: a * b * 0.5,
+                "row": lambda a, b: a - ad.mean(b, axis=1, keepdims=True),
+                "column": lambda a, b: a * ad.max(b, axis=0),
+                "total": lambda a, b: a + ad.sum(b) * 0.1,
+                "matmul": lambda a, b: ad.tanh(a @ b),
+                "transpose": lambda a, b: a.mT + 1,
+                "spread": lambda a, b: ad.broadcast_to(ad.sum(a * b, axis=0), (4, 4)) * 0.1,
+            }[name](a, b)
+        )
+    return tuple(values[-3:])
+
+
+A, B = (ad.asarray(np.random.default_rng(k).uniform(-1, 1, (4, 4)).astype("f4")) for k in (0, 1))
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs())
+def test_no_unit_comes_before_what_it_needs(program: list[tuple[str, int, int]]) -> None:
+    """And each step is in one unit, after those whose results it takes."""
+    draft = simplify(draft_of(lambda x, y: run(program, x, y), A, B))
+    found = group(draft)
+    steps = [step for unit in found for step in unit.steps]
+    assert sorted(map(id, steps)) == sorted(map(id, draft.steps))
+    made = {x for step in draft.steps for x in step.results}
+    done: set[Any] = set()
+    for unit in found:
+        own = set(unit.values)
+        assert {x for x in unit.inputs if x in made and x not in own} <= done
+        for step in unit.steps:
+            inputs = {x for x in step.inputs if type(x) is Traced and x in made}
+            assert inputs <= done
+            done.update(step.results)
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs())
+def test_random_programs_give_what_eager_gives(program: list[tuple[str, int, int]]) -> None:
+    """Sums in float32 may be associated otherwise, and tanh of few numbers is NumPy's."""
+    found = ad.compile(lambda x, y: run(program, x, y))(A, B)
+    with np.errstate(all="ignore"):
+        expected = run(program, A, B)
+    for x, y in zip(found, expected, strict=True):
+        a, b = x.numpy(), y.numpy()
+        scale = np.abs(b[np.isfinite(b)]).max(initial=1)
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3 * scale)
+
+
+# Memory.
+
+LIVES = st.lists(
+    st.tuples(st.integers(0, 2000), st.integers(0, 12), st.integers(0, 6)), min_size=1, max_size=30
+)
+
+
+@given(LIVES)
+def test_no_two_buffers_that_live_at_once_overlap(lives: list[tuple[int, int, int]]) -> None:
+    buffers = [Buffer("scratch", size, k) for k, (size, _, _) in enumerate(lives)]
+    for buffer, (_, first, length) in zip(buffers, lives, strict=True):
+        buffer.first, buffer.last = first, first + length
+    arena = place_scratch(buffers)
+    for one in buffers:
+        assert one.offset == aligned(one.offset) and one.offset + one.nbytes <= arena
+        for other in buffers:
+            apart = one.last < other.first or other.last < one.first
+            below = one.offset + one.nbytes <= other.offset
+            above = other.offset + other.nbytes <= one.offset
+            assert one is other or apart or below or above
+    total = max(sum(b.nbytes for b in buffers if b.first <= k <= b.last) for k in range(20))
+    assert total <= arena <= sum(aligned(b.nbytes) for b in buffers)
+
+
+def test_a_result_takes_over_an_operand_that_nobody_needs_any_more() -> None:
+    """Also of one that has done so itself: a chain has the memory of one array."""
+    function = ad.compile(lambda x, y: ((((x @ y) * 2) @ y) + 1) @ y)
+    x = ad.ones((16, 16))
+    function(x, x)
+    ((_, program),) = function._programs
+    assert program.built.code.arena <= 3 * 16 * 16 * 4
+
+
+# Listing.
+
+
+def lowered(function: Callable, *args: ad.Tensor) -> tuple[Lowerer, Draft]:
+    draft = simplify(draft_of(function, *args))
+    traced = [x for x in draft_inputs(draft) if x not in draft.constants]
+    places = {
+        x: whole(Buffer("object", 4 * math.prod(x.shape), k), x.shape, x.dtype)
+        for k, x in enumerate(traced)
+    }
+    to = Lowerer(places, {})
+    for unit in group(draft):
+        to.add(unit, [x for x in unit.values if x in draft.wanted or not unit.is_group])
+    return to, draft
+
+
+def draft_inputs(draft: Draft) -> list[Traced]:
+    made = {x for step in draft.steps for x in step.results}
+    inputs = [x for step in draft.steps for x in step.inputs if type(x) is Traced]
+    return [x for x in dict.fromkeys(inputs) if x not in made]
+
+
+def test_a_listing_has_a_line_for_each_launch_and_an_address_for_each_array() -> None:
+    to, _ = lowered(lambda x, y: ad.tanh(x * y), X, Y)
+    launched = [item for item in to.items if isinstance(item, Launched)]
+    assert launched == to.items
+    note_uses(to, ())
+    take_over(to)
+    place_scratch(to.buffers)
+    slots = {buffer: k for k, buffer in enumerate({b: 0 for i in launched for b, _ in i.places})}
+    listing = Listing(launched, slots, len(slots))
+    assert len(listing) == sum(len(item.launches) for item in launched) == 1
+    assert len(listing.launches) == 4 and not listing.can_fail
+    assert np.diff(listing.starts).tolist() == [1, 1, 1]
+
+
+def test_launches_that_can_fail_are_known() -> None:
+    function = ad.compile(lambda x, i: x[i] * 2)
+    function(X, ad.asarray([0, 1]))
+    ((_, program),) = function._programs
+    assert [part.can_fail for part in program.built.code.segments] == [True]
+
+
+def test_host_steps_cut_a_list() -> None:
+    function = ad.compile(lambda x: ad.tanh(ad.linalg.cholesky(ad.tanh(x)) * 2))
+    function(ad.eye(3))
+    ((_, program),) = function._programs
+    kinds = [type(part) for part in program.built.code.segments]
+    assert kinds == [Listing, HostStep, Listing]
