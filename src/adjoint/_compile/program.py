@@ -69,7 +69,7 @@ class Run:
         self.parts = [self.framed(part) for part in code.segments]
         self.final = None if code.final is None else self.framed(code.final)
         self.results = [(place, code.slots[place.buffer]) for place in code.results]
-        self.updates = [(*update, code.slots[update.place.buffer]) for update in code.updates]
+        self.updates = [(k, place, code.slots[place.buffer]) for k, place in code.updates]
         self.numbers: Sequence[Any] = ()
         self.enter = entry()
 
