@@ -1,6 +1,7 @@
 """The passes of compile by themselves, on small graphs."""
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -331,7 +332,7 @@ def lowered(function: Callable, *args: ad.Tensor) -> tuple[Lowerer, Draft]:
         x: whole(Buffer("object", 4 * math.prod(x.shape), k), x.shape, x.dtype)
         for k, x in enumerate(traced)
     }
-    to = Lowerer(places, {})
+    to = Lowerer(places, {}, Counter())
     for unit in group(draft):
         to.add(unit, [x for x in unit.values if x in draft.wanted or not unit.is_group])
     return to, draft
@@ -347,7 +348,7 @@ def test_a_listing_has_a_line_for_each_launch_and_an_address_for_each_array() ->
     to, _ = lowered(lambda x, y: ad.tanh(x * y), X, Y)
     launched = [item for item in to.items if isinstance(item, Launched)]
     assert launched == to.items
-    note_uses(to, ())
+    note_uses(to)
     take_over(to)
     place_scratch(to.buffers)
     slots = {buffer: k for k, buffer in enumerate({b: 0 for i in launched for b, _ in i.places})}
