@@ -59,7 +59,7 @@ class Run:
     def __init__(self, code: Code) -> None:
         self.code = code
         self.bases = np.zeros(code.objects + 1 + len(code.slots), np.int64)
-        self.base = memoryview(self.bases)  # items are set sooner through it
+        self.base: Any = memoryview(self.bases)  # type: ignore[arg-type]  # it is quicker
         self.cells = np.zeros(max(1, len(code.cells)), np.int64)
         for buffer, slot in code.slots.items():
             if buffer.kind == "constant":
@@ -92,12 +92,9 @@ class Run:
         for place, slot in self.results:
             out = held[place.buffer] = new_array(place)
             base[slot] = MEMORY[id(out) + HEADER >> 3]
-        for number, place, slot in self.updates:
-            if shared[number]:
-                out = moved[number] = new_array(place)
-                base[slot] = MEMORY[id(out) + HEADER >> 3]
-            else:
-                base[slot] = base[number]
+        for number, _, slot in self.updates:
+            base[slot] = base[number]
+        self.move(shared, moved)
         arena = None
         if code.arena:
             arena = memory.empty((code.arena + ALIGNMENT,), BYTE)
@@ -110,6 +107,13 @@ class Run:
             else:
                 self.do(part, held)
         return held, moved, arena
+
+    def move(self, shared: np.ndarray, moved: dict[int, Any]) -> None:
+        """Give new memory to objects that are shared, so that what shares them stays as it is."""
+        for number, place, slot in self.updates:
+            if shared[number] and number not in moved:
+                out = moved[number] = new_array(place)
+                self.base[slot] = MEMORY[id(out) + HEADER >> 3]
 
     def do(self, item: HostStep, held: dict[Buffer, np.ndarray]) -> None:
         """Do a host step; its results have memory of their own."""
@@ -165,4 +169,5 @@ def at_once(calls: Sequence[tuple]) -> None:
     deque(starmap(call, calls), 0)
 
 
-__all__ = ["Code", "FailedError", "Run", "Update", "at_once", "set_grad", "set_node", "set_raw", "wrap"]
+__all__ = ["Code", "FailedError", "Run", "Update"]
+__all__ += ["at_once", "set_grad", "set_node", "set_raw", "wrap"]
