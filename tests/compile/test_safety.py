@@ -16,6 +16,7 @@ import pytest
 
 import adjoint as ad
 from adjoint._compile import program
+from adjoint._compile.program import Run
 from adjoint.backends.cpu.jit import memory
 from tests.compile.twins import Training, Twins, check_alike, copied, replay
 from tests.core.interrupts import interrupted
@@ -269,6 +270,11 @@ def restorer(side: Training) -> Callable[[], None]:
     return restart
 
 
+def held_arrays(side: Training) -> list[tuple[int, int]]:
+    """Where parameters lie, and how often they are referred to."""
+    return [(id(p.raw), sys.getrefcount(p.raw)) for p in side.model.parameters()]
+
+
 FILES = tuple(
     f"_compile/{name}.py" for name in "compiled executable program objects restoring".split()
 )
@@ -289,11 +295,14 @@ def check_interrupts(side: Training, every: int = 5) -> None:
         state = side.state()
         found.append(not np.array_equal(state["more.own"], before["more.own"]))
         check_alike(state, after if found[-1] else before, 0)
+        counts.update(count for _, count in held_arrays(side))
         restart()
 
+    counts = {count for _, count in held_arrays(side)}
     restart()
     assert interrupted(lambda: side.step(X, Y), check, FILES, every) > 20
     assert found[-1] and not found[0]
+    assert len(counts) == 1  # nothing is held any more
     side.step(X, Y)
     check_alike(side.state(), after, 0)
 
@@ -499,6 +508,37 @@ def test_draws_of_eager_code_beside_a_compiled_step_overlap_with_none() -> None:
     np.testing.assert_array_equal(generator.state.numpy(), other.state.numpy())
 
 
+def test_values_that_another_thread_takes_during_a_run_stay_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A run writes over parameters long after it has looked whether anybody shares them."""
+    weight, end = ad.zeros(3), threading.Event()
+
+    @ad.compile
+    def step(x: Any) -> None:
+        weight.__iadd__(x)
+
+    for _ in range(2):
+        step(ad.ones(3))
+    held: list[ad.Tensor] = []
+    compute = Run.compute
+
+    def taking(run: Run, shared: Any) -> Any:
+        out = compute(run, shared)
+        held.append(weight.detach())
+        return out
+
+    monkeypatch.setattr(Run, "compute", taking)
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    try:
+        step(ad.ones(3))
+        assert held[0].tolist() == [2, 2, 2] and weight.tolist() == [3, 3, 3]
+    finally:
+        end.set()
+        thread.join()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_child_and_its_parent_both_go_on() -> None:
@@ -536,11 +576,6 @@ def traced_memory() -> Iterator[None]:
         yield
     finally:
         tracemalloc.stop()
-
-
-def held_arrays(side: Training) -> list[tuple[int, int]]:
-    """Where parameters lie, and how often they are referred to."""
-    return [(id(p.raw), sys.getrefcount(p.raw)) for p in side.model.parameters()]
 
 
 def test_a_thousand_calls_leave_memory_flat() -> None:

@@ -388,6 +388,47 @@ def test_containers_keywords_and_python_values() -> None:
         f(batch(0), wrong=1)
 
 
+def test_values_in_arguments_are_compared_and_objects_are_themselves() -> None:
+    class Scale:
+        pass
+
+    calls = 0
+
+    @ad.compile
+    def f(x: Any, what: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if isinstance(what, slice | range):
+            return x[what] if isinstance(what, slice) else x * sum(what)
+        if isinstance(what, np.generic):
+            return x * what
+        return x * (len(what) if isinstance(what, set | frozenset) else 7)
+
+    one = {1, 2}
+    scale = Scale()
+    for given, expected in [
+        (slice(0, 1), [1]),
+        (slice(0, 2), [1, 2]),
+        (range(4), [6, 12]),
+        (np.float32(2), [2, 4]),
+        (one, [2, 4]),
+        (frozenset({3}), [1, 2]),
+        (scale, [7, 14]),
+    ]:
+        calls = 0
+        for _ in range(2):
+            assert f(ad.tensor([1.0, 2.0]), given).tolist() == expected
+        if isinstance(given, slice):
+            assert f(ad.tensor([1.0, 2.0]), slice(given.start, given.stop)).tolist() == expected
+        assert calls == 1
+    one.add(3)
+    assert f(ad.tensor([1.0, 2.0]), one).tolist() == [3, 6]
+    gone = weakref.ref(scale)
+    del scale, given
+    gc.collect()
+    assert gone() is None
+
+
 def test_numpy_arrays_are_read_at_each_call() -> None:
     f = ad.compile(lambda x, y=None: x * 2 if y is None else x * y)
     for k in range(3):
@@ -430,9 +471,27 @@ def test_nine_batch_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
             twins(x, ad.ones((n, 2)))
             assert twins.programs <= 8
     said = [str(w.message) for w in caught]
-    assert len(said) == 1 and "the layout of a tensor" in said[0] and "(" in said[0]
+    assert len(said) == 1 and "the shape of a tensor is (10, 3), was (9, 3)" in said[0]
     assert [text for text in translated if "@matmul" not in text] == []  # tiles go by rows
     twins(X[:2], Y[:2])
+
+
+CHANGING = {
+    "argument 1 is 8, was 7": lambda f, x, k: f(x, k),
+    "argument 'k' is 8.0, was 7.0": lambda f, x, k: f(x, k=float(k)),
+    "argument 0 is 8, was 7": lambda f, x, k: f(x, [k, x]),
+    "the structure of the arguments is another": lambda f, x, k: f(x, *[x] * k),
+}
+
+
+@pytest.mark.parametrize("message", CHANGING)
+def test_the_warning_says_what_changes(message: str) -> None:
+    f = ad.compile(lambda x, *rest, **more: x * 2)
+    for k in range(8):
+        CHANGING[message](f, X, k)
+    with pytest.warns(RuntimeWarning) as said:
+        CHANGING[message](f, X, 8)
+    assert f"now as {message}. At most 8" in str(said[0].message)
 
 
 def test_another_layout_of_an_argument() -> None:

@@ -9,11 +9,7 @@ from .._core.tensor import Tensor, wrap
 from .._foundation.trees import map_tree
 from .._trace.graph import Graph, Result, Same, last_uses
 from .._trace.recording import Slot, Traced
-from ..nn.modules.tree import Tree
-from ..optim._optimizer import Optimizer
-from ..optim.lr_scheduler._scheduler import LRScheduler
-
-OBJECTS = (Tensor, Tree, Optimizer, LRScheduler)
+from .signature import plain_value
 
 
 def hold_weakly(graph: Graph) -> list[Tensor]:
@@ -34,12 +30,22 @@ def hold_weakly(graph: Graph) -> list[Tensor]:
     graph.captures = [(value, weak(slot)) for value, slot in graph.captures]
     graph.writes = [write._replace(slot=weak(write.slot)) for write in graph.writes]
     graph.without_grad = [weak(slot) for slot in graph.without_grad]
-    graph.arguments = map_tree(lambda x: Same(x) if isinstance(x, OBJECTS) else x, graph.arguments)
+    graph.arguments = map_tree(weakly, graph.arguments)
     dead = {key: raw for key, (ref, raw) in raws.items() if ref() is None}
     graph.writes = [write for write in graph.writes if id(write.slot.owner) not in dead]
     graph.without_grad = [slot for slot in graph.without_grad if id(slot.owner) not in dead]
     merge_constants(graph, dead)
     return [tensor for ref, _ in raws.values() if (tensor := ref()) is not None]
+
+
+def weakly(x: Any) -> Any:
+    """An argument that stands for itself; values are as they are."""
+    if type(x) is Traced or plain_value(x) is not None:
+        return x
+    try:
+        return Same(x)
+    except TypeError:  # there are no weak references to it
+        return x
 
 
 def merge_constants(graph: Graph, arrays: dict[int, Any]) -> None:

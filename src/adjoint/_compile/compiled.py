@@ -106,8 +106,8 @@ class CompiledFunction:
             (new, program), (old, former) = pairs[:2]
             what = differences(old, new) or program.difference(former)
             warn(
-                f"compile: {self.__name__} was compiled for the {MOST_PROGRAMS + 1}th time; "
-                f"{what} keeps changing. At most {MOST_PROGRAMS} programs are kept",
+                f"compile: {self.__name__} was compiled for the {MOST_PROGRAMS + 1}th time, now as "
+                f"{what}. At most {MOST_PROGRAMS} programs are kept",
                 RuntimeWarning,
             )
 

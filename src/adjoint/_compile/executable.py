@@ -284,11 +284,12 @@ class Program:
             pair = self.new_run()
         run, objects = pair
         try:
-            if objects.enter([given[k] for k in self.order] if self.order else given) >= 0:
+            own = [given[k] for k in self.order] if self.order else given
+            if objects.enter(own) >= 0:
                 return MISFIT
             if self.eager:
                 return self.replay(given, args, kwargs)
-            return self.compute(run, objects, given, numbers)
+            return self.compute(run, objects, given, own, numbers)
         except FailedError:
             return FAILED
         finally:
@@ -314,12 +315,25 @@ class Program:
             function(*args, **kwargs)
         at_once([*calls, (undo.calls.clear,)])
 
-    def compute(self, run: Run, objects: Objects, given: Sequence[Tensor], numbers: Any) -> Any:
+    def compute(
+        self,
+        run: Run,
+        objects: Objects,
+        given: Sequence[Tensor],
+        own: Sequence[Tensor],
+        numbers: Any,
+    ) -> Any:
         if numbers is not run.numbers:
             run.write_numbers(numbers)
         held, moved, arena = run.compute(objects.shared)
         out = self.result(held, given)
         if self.writes:
+            if self.moves and threading.active_count() > 1:
+                # Other threads may have taken values meanwhile, as p.detach() does.
+                objects.leave()
+                if objects.enter(own) >= 0:
+                    return MISFIT
+                run.move(objects.shared, moved)
             calls = self.calls(run, held, moved, given)
             if self.recorded.actions:
                 with undoing() as undo:
@@ -369,9 +383,12 @@ class Program:
     def difference(self, other: "Program") -> str:
         """What a program is for that another isn't, in words."""
         for mine, theirs in zip(self.expected, other.expected, strict=False):
-            if mine != theirs and mine.layout and theirs.layout:
-                return f"the layout of a tensor ({theirs.layout.shape} to {mine.layout.shape})"
-        return other.recorded.watched.changed() or "a setting or a tensor that it uses"
+            now, before = mine.layout, theirs.layout
+            if now and before and now != before:
+                if now.shape != before.shape:
+                    return f"the shape of a tensor is {now.shape}, was {before.shape}"
+                return f"the dtype or the strides of a tensor of shape {now.shape} are others"
+        return other.recorded.watched.changed() or "a setting or a tensor that it uses is another"
 
     def new_run(self) -> tuple[Any, Objects]:
         captured = [o.ref() if o.ref is not None else None for o in self.owners]

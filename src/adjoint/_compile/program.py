@@ -96,7 +96,10 @@ class Run:
         for make, shape, dtype, slot, buffer in self.results:
             out = held[buffer] = make(shape, dtype)
             base[slot] = MEMORY[id(out) + HEADER >> 3]
-        moved = self.place_updates(shared) if self.updates else NONE
+        moved: dict[int, Any] = {} if self.updates else NONE
+        for number, _, slot in self.updates:
+            base[slot] = base[number]
+        self.move(shared, moved)
         arena = None
         if self.arena is not None:
             arena = self.make_arena(self.arena, BYTE)
@@ -110,16 +113,12 @@ class Run:
                 self.do(part, held)
         return held, moved, arena
 
-    def place_updates(self, shared: np.ndarray) -> dict[int, Any]:
-        """Say where objects that are changed will be: where they are, or in memory that is new."""
-        base, moved = self.base, {}
+    def move(self, shared: np.ndarray, moved: dict[int, Any]) -> None:
+        """Give new memory to objects that are shared, so that what shares them stays as it is."""
         for number, place, slot in self.updates:
-            if shared[number]:
+            if shared[number] and number not in moved:
                 out = moved[number] = new_array(place)
-                base[slot] = MEMORY[id(out) + HEADER >> 3]
-            else:
-                base[slot] = base[number]
-        return moved
+                self.base[slot] = MEMORY[id(out) + HEADER >> 3]
 
     def do(self, item: HostStep, held: dict[Buffer, np.ndarray]) -> None:
         """Do a host step; its results have memory of their own."""
@@ -185,14 +184,5 @@ def at_once(calls: Sequence[tuple]) -> None:
     deque(starmap(call, calls), 0)
 
 
-__all__ = [
-    "Code",
-    "FailedError",
-    "Run",
-    "Update",
-    "at_once",
-    "set_grad",
-    "set_node",
-    "set_raw",
-    "wrap",
-]
+__all__ = ["Code", "FailedError", "Run", "Update"]
+__all__ += ["at_once", "set_grad", "set_node", "set_raw", "wrap"]

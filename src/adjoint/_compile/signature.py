@@ -73,9 +73,26 @@ def described(x: Any, tensors: list[Tensor]) -> Any:
     if inner is not None:
         keys = tuple(inner) if isinstance(x, dict) else len(inner)
         return type(x), keys, tuple([described(v, tensors) for v in inner.values()])
+    value = plain_value(x)
+    return Same(x) if value is None else value
+
+
+def plain_value(x: Any) -> Any:
+    """A hashable value of what is compared by value; None for an object that is only itself."""
     if type(x) in PLAIN:
         return type(x), repr(x) if isinstance(x, float | complex) else x
-    return x if isinstance(x, np.dtype) else Same(x)
+    if isinstance(x, np.generic):
+        return type(x), x.tobytes()
+    if isinstance(x, slice):
+        return slice, repr(x)
+    if type(x) in (set, frozenset):
+        return type(x), frozenset(map(described_item, x))
+    return x if isinstance(x, np.dtype | range) else None
+
+
+def described_item(x: Any) -> Any:
+    value = plain_value(x)
+    return Same(x) if value is None else value
 
 
 def with_tensors(x: Any) -> Any:
@@ -86,12 +103,32 @@ def with_tensors(x: Any) -> Any:
 
 
 def differences(old: tuple, new: tuple) -> str:
-    """What differs between two keys, in words."""
-    names = ("the arguments", "the mode (no_grad, ...)", "the default dtype", "the default device")
-    found = [name for name, x, y in zip(names, old, new, strict=False) if x != y]
-    if len(old) != len(new) or old[4:] != new[4:]:
-        found.append("which arguments are one tensor")
-    return ", ".join(found)
+    """What differs between two keys, in words; "" if nothing does."""
+    if old[0] != new[0]:
+        return argument_difference(old[0], new[0])
+    for name, x, y in zip(
+        ("mode", "default dtype", "default device"), old[1:], new[1:], strict=False
+    ):
+        if x != y:
+            return f"the {name} is another" if name == "mode" else f"the {name} is {y}, was {x}"
+    return "" if old == new else "other arguments are one tensor"
 
 
-__all__ = ["Same", "differences", "signature", "with_tensors"]
+def argument_difference(old: Any, new: Any) -> str:
+    """What differs between two descriptions of arguments."""
+    if type(old) is not tuple or type(new) is not tuple or len(old) != len(new):
+        return "the structure of the arguments is another"
+    if len(old) == 3 and old[:2] == new[:2]:  # a container
+        names = old[1] if isinstance(old[1], tuple) else range(old[1])
+        for name, x, y in zip(names, old[2], new[2], strict=True):
+            if x != y:
+                inner = argument_difference(x, y)
+                return inner if inner.startswith("argument") else f"argument {name!r} {inner}"
+    if len(old) == 2 and type(old[0]) is tuple:  # those by position, and those by name
+        return next(argument_difference(x, y) for x, y in zip(old, new, strict=True) if x != y)
+    if len(old) == 2 and isinstance(old[0], type):
+        return f"is {new[1]!s}, was {old[1]!s}"
+    return "is another"
+
+
+__all__ = ["Same", "differences", "plain_value", "signature", "with_tensors"]
