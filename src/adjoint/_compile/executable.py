@@ -347,7 +347,7 @@ class Program:
         """What makes all changes."""
         calls: list[tuple] = []
         if run.final is not None:
-            calls.append((run.enter, run.final.ready()))
+            calls.append((run.finish, run.final.ready()))
         for change, place in self.sets:
             tensor = change.owner.tensor(given)
             if tensor is None:

@@ -128,9 +128,11 @@ FRAME = 10  # words
 LINE = 8  # words
 
 
-def entry() -> Any:
-    """The native function, which takes a frame and returns 0, or which launch has failed."""
-    return ctypes.CFUNCTYPE(ctypes.c_int64, POINTER)(compiled(RUN, "run_list"))
+def entry(alone: bool = False) -> Any:
+    """The native function, which takes a frame and returns 0, or which launch has failed. `alone`:
+    no other thread runs Python meanwhile."""
+    kind = ctypes.PYFUNCTYPE if alone else ctypes.CFUNCTYPE
+    return kind(ctypes.c_int64, POINTER)(compiled(RUN, "run_list"))
 
 
 class Listing:

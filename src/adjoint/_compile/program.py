@@ -78,6 +78,7 @@ class Run:
         self.make_arena = empty if code.arena < POOLED_FROM - ALIGNMENT else memory.empty
         self.numbers: Sequence[Any] = ()
         self.enter = entry()
+        self.finish = entry(alone=True)  # else a value could be taken while it is written over
 
     def framed(self, part: Any) -> Any:
         return Frame(part, self.bases) if isinstance(part, Listing) else part

@@ -128,7 +128,7 @@ def argument_difference(old: Any, new: Any) -> str:
         return next(argument_difference(x, y) for x, y in zip(old, new, strict=True) if x != y)
     if len(old) == 2 and isinstance(old[0], type):
         return f"is {new[1]!s}, was {old[1]!s}"
-    return "is another"
+    return "the structure of the arguments is another"
 
 
 __all__ = ["Same", "differences", "plain_value", "signature", "with_tensors"]
