@@ -35,14 +35,11 @@ class Sources(NamedTuple):
 
     def places(self) -> dict[Traced, Place]:
         cells = Buffer("number", 8 * len(self.numbers))
-        return {
-            value: Place(Buffer("object", nbytes(value), k), *like(value, layout.strides))
-            for k, (value, layout) in enumerate(self.objects)
-        } | {x: Place(cells, *like(x, ()), offset=8 * k) for k, x in enumerate(self.numbers)}
-
-
-def like(x: Traced, strides: tuple[int, ...]) -> tuple:
-    return x.shape, strides, x.dtype
+        places = {x: Place(cells, (), (), x.dtype, 8 * k) for k, x in enumerate(self.numbers)}
+        for k, (value, x) in enumerate(self.objects):
+            buffer = Buffer("object", nbytes(value), k)
+            places[value] = Place(buffer, x.shape, x.strides, x.dtype, 0, x.aligned)
+        return places
 
 
 class Built(NamedTuple):

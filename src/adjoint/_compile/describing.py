@@ -49,8 +49,10 @@ class Numbers:
         self.given: list[Any] = []
 
     def value(self, number: Any, type: Type) -> Value:
-        if type is BOOL or any(
-            repr(number) == repr(kind(n)) for n in PLAIN for kind in (int, float)
+        if (
+            type is BOOL
+            or abs(number) >= 1 << 63
+            or any(repr(number) == repr(kind(n)) for n in PLAIN for kind in (int, float))
         ):
             return constant(number, type)
         key = repr(number), type

@@ -34,6 +34,7 @@ class Place(NamedTuple):
     strides: tuple[int, ...]
     dtype: np.dtype
     offset: int = 0
+    aligned: bool = True
 
     @property
     def is_contiguous(self) -> bool:
@@ -47,8 +48,8 @@ class Place(NamedTuple):
         size = self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
         return not self.offset and size == self.buffer.nbytes and self.is_contiguous
 
-    def layout(self, aligned: bool = True) -> Layout:
-        return Layout(self.shape, self.strides, self.dtype, aligned)
+    def layout(self) -> Layout:
+        return Layout(self.shape, self.strides, self.dtype, self.aligned)
 
     def broadcast(self, shape: tuple[int, ...]) -> "Place":
         strides = np.broadcast_to(self.dummy(), shape).strides
@@ -77,7 +78,7 @@ def seen_through(function: Any, x: Place, **attrs: Any) -> Place | None:
     if out is None:
         return None
     offset = address(out) - address(dummy)
-    return Place(x.buffer, out.shape, out.strides, x.dtype, x.offset + offset)
+    return x._replace(shape=out.shape, strides=out.strides, offset=x.offset + offset)
 
 
 def part(x: Place, index: tuple) -> Place:

@@ -314,7 +314,8 @@ def zeroing(nbytes: int) -> Launch:
 def reshape(to: Lowerer, step: Step) -> None:
     """A copy without gaps, seen in another shape."""
     x = to.copied(to.place(step.inputs[0]))
-    to.places[step.results[0]] = whole(x.buffer, step.results[0].shape, x.dtype)
+    seen = whole(x.buffer, step.results[0].shape, x.dtype)
+    to.places[step.results[0]] = seen._replace(offset=x.offset, aligned=x.aligned)
 
 
 def concat(to: Lowerer, step: Step) -> None:
@@ -344,7 +345,6 @@ def pad(to: Lowerer, step: Step) -> None:
 
 
 COPIES = {"reshape": reshape, "concat": concat, "place": place, "pad": pad}
-COPIES["spread"] = COPIES["broadcast_to"] = reshape
 
 
 def work(step: Step) -> float:
