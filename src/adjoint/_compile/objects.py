@@ -181,6 +181,11 @@ class Objects:
         if self._arrays:
             self._arrays = []
 
+    def __del__(self) -> None:
+        """Where Ctrl-C came before `leave` could do anything."""
+        if "_at" in vars(self):
+            self.leave()
+
     def alive(self) -> bool:
         """Whether all captured tensors live."""
         return all(x is None or x() is not None for x in self._references)
