@@ -13,6 +13,7 @@ import pytest
 
 import adjoint as ad
 from adjoint._compile.compiled import CompiledFunction
+from tests.kernels import lowering_cases
 from tests.support import neural_cases, records, samples
 from tests.support.helpers import as_tuple, needs_kernels, values
 
@@ -229,3 +230,22 @@ def test_shapes_that_depend_on_values_are_refused(case: Case) -> None:
 
 def test_only_these_are_refused() -> None:
     assert {op for op in samples.OPS if samples.OPS[op].dynamic_shape} <= REFUSED
+
+
+FLOATING = [op for op in lowering_cases.ELEMENTWISE if not op.startswith("bitwise")]
+
+
+@pytest.mark.parametrize("op", FLOATING)
+def test_elementwise_ops_give_the_bits_that_eager_s_kernels_give(op: str) -> None:
+    """As part of a larger kernel too. Of few numbers eager's are NumPy's."""
+    (call,) = lowering_cases.elementwise(op, lowering_cases.LARGE, "f4")
+    own = samples.CALLS[op]
+
+    def function(*xs: ad.Tensor) -> tuple[ad.Tensor, ...]:
+        return own(*xs, **call.attrs), ad.not_equal(xs[0], xs[-1])
+
+    args = [ad.asarray(x) for x in call.inputs]
+    with np.errstate(all="ignore"):
+        found, expected = ad.compile(function)(*args)[0], function(*args)[0]
+    assert found.dtype == expected.dtype
+    assert values(found).tobytes() == values(expected).tobytes()
