@@ -69,10 +69,10 @@ _LAZY_FUNCTIONS = {
 _HOME = {name: module for module, names in _LAZY_FUNCTIONS.items() for name in names.split()}
 
 if _typing.TYPE_CHECKING:
+    from ._compile.compiled import *
     from ._files import *
     from ._inspect import *
     from ._profile import *
-    from ._compile.compiled import *
     from ._trace.graph import *
     from ._transforms.checkpoint import *
     from ._transforms.derivatives import *

@@ -23,10 +23,9 @@ class State:
 
     def arrays(self) -> list[Any]:
         grad = self.weight.grad
-        own = [*self.tensors, *self.views, self.weight.detach(), self.count]
-        return [x.numpy().copy() for x in (*own, self.generator.state)] + [
-            None if grad is None else grad.numpy().copy()
-        ]
+        own = [*self.tensors, *self.views, self.weight, self.count, self.generator.state]
+        own += [] if grad is None else [grad]
+        return [x.detach().numpy().copy() for x in own]
 
 
 class Step(NamedTuple):

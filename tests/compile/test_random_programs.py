@@ -37,8 +37,8 @@ class Runs:
         for k in range(3):
             x = ad.astype(ad.asarray(np.linspace(-1.5, 1 + k, 12)).reshape(SHAPE), dtype)
             out = call(x)
-            flat = [*leaves(copied(out)), *self.state.arrays(), ad.random.get_state().numpy()]
-            self.found.append([x for x in flat if x is not None])
+            state = [*self.state.arrays(), ad.random.get_state().numpy()]
+            self.found.append([*leaves(copied(out)), *state])
         self.programs = len(call._programs) if isinstance(call, ad.CompiledFunction) else 0
 
 
@@ -50,7 +50,7 @@ def leaves(x: Any) -> list[Any]:
 
 def check(program: Program) -> None:
     compiled, eager = Runs(program, True), Runs(program, False)
-    assert 1 <= compiled.programs <= 2
+    assert 1 <= compiled.programs <= 3
     if program.is_exact:
         for one, other in zip(compiled.found, eager.found, strict=True):
             assert bits(one) == bits(other)
@@ -82,6 +82,7 @@ def check_near(x: Any, y: Any, truth: Any) -> None:
 @settings(
     max_examples=300,
     deadline=None,
+    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(programs())
@@ -92,6 +93,7 @@ def test_random_programs_are_those_of_eager(program: Program) -> None:
 @settings(
     max_examples=20,
     deadline=None,
+    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(programs(), st.integers(0, 7))
@@ -112,7 +114,7 @@ def test_random_programs_that_fail_change_nothing(program: Program, number: int)
     with pytest.raises(ad.IndexingError) as found:
         call(x, ad.asarray([0, 3 + number]))
     now = state.arrays()
-    assert bits([a for a in now if a is not None]) == bits([a for a in before if a is not None])
+    assert bits(now) == bits(before)
     np.testing.assert_array_equal(ad.random.get_state().numpy(), random_state)
     with pytest.raises(ad.IndexingError) as expected:
         function(x, ad.asarray([0, 3 + number]))

@@ -121,6 +121,7 @@ class Program:
         self.changes: list[Change] = []
         self.wanted: list[Traced] = [result.value for result in graph.results]
         self.note_changes()
+        self.wanted += recorded.requirements
         self.writes = bool(self.changes or recorded.actions)
         self.has_settings = bool(recorded.numbers or recorded.settings.owners)
         pure = not (self.writes or self.eager or self.has_settings or self.captured_arguments)
@@ -195,6 +196,8 @@ class Program:
     def prepare_results(self) -> None:
         count = len(self.graph.results)
         outputs = self.built.outputs
+        last = len(self.wanted) - len(self.recorded.requirements)
+        self.required = [place.buffer for place in outputs[last:]]
         self.makes = [
             (place.buffer, place.shape, self.node_of(result))
             for place, result in zip(outputs[:count], self.graph.results, strict=True)
@@ -288,7 +291,8 @@ class Program:
             if objects.enter(own) >= 0:
                 return MISFIT
             if self.eager:
-                return self.replay(given, args, kwargs)
+                required = self.recorded.requirements
+                return FAILED if required else self.replay(given, args, kwargs)
             return self.compute(run, objects, given, own, numbers)
         except FailedError:
             return FAILED
@@ -326,6 +330,8 @@ class Program:
         if numbers is not run.numbers:
             run.write_numbers(numbers)
         held, moved, arena = run.compute(objects.shared)
+        if self.required and any(held[buffer].item() for buffer in self.required):
+            raise FailedError
         out = self.result(held, given)
         if self.writes:
             if self.moves and threading.active_count() > 1:

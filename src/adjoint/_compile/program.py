@@ -98,9 +98,11 @@ class Run:
             out = held[buffer] = make(shape, dtype)
             base[slot] = MEMORY[id(out) + HEADER >> 3]
         moved: dict[int, Any] = {} if self.updates else NONE
-        for number, _, slot in self.updates:
-            base[slot] = base[number]
-        self.move(shared, moved)
+        for number, place, slot in self.updates:
+            if shared[number]:
+                self.renew(number, place, slot, moved)
+            else:
+                base[slot] = base[number]
         arena = None
         if self.arena is not None:
             arena = self.make_arena(self.arena, BYTE)
@@ -118,8 +120,11 @@ class Run:
         """Give new memory to objects that are shared, so that what shares them stays as it is."""
         for number, place, slot in self.updates:
             if shared[number] and number not in moved:
-                out = moved[number] = new_array(place)
-                self.base[slot] = MEMORY[id(out) + HEADER >> 3]
+                self.renew(number, place, slot, moved)
+
+    def renew(self, number: int, place: Place, slot: int, moved: dict[int, Any]) -> None:
+        out = moved[number] = new_array(place)
+        self.base[slot] = MEMORY[id(out) + HEADER >> 3]
 
     def do(self, item: HostStep, held: dict[Buffer, np.ndarray]) -> None:
         """Do a host step; its results have memory of their own."""

@@ -12,15 +12,21 @@ from .._core.execute import scalar_dtype
 from .._core.node import HookHandle, Node
 from .._core.tensor import Tensor, describe, wrap
 from .._foundation.errors import TraceError
+from .._foundation.modes import no_grad
 from .._foundation.numbers import Number
 from .._foundation.trees import leaves
 from .._trace.graph import Graph, record_graph
 from .._trace.recording import Trace, Traced
+from ..primitives.conversions import cast
+from ..primitives.elementwise import logical_not
+from ..primitives.reductions import max_
 from .captures import hold_weakly
 from .lines import line_of, present_line
 from .notes import Notes
 from .settings import Settings
 from .watching import Later, Token, Watch, install, under_way, uninstall
+
+WRONG = np.dtype(np.float32)  # of what is 0 where a requirement holds: kernels find the largest
 
 
 @dataclass(eq=False)
@@ -28,7 +34,7 @@ class Recorded:
     """A recorded function. `numbers` stand for settings in the graph, `settings.read()` gives their
     values; `actions` are to be called after each run; `watched.changed()` says what isn't as the
     recording saw it. `captured_arguments`, by their places among the tensors of the arguments, are
-    used as captures.
+    used as captures. Where `requirements` aren't 0 the function would raise.
     """
 
     graph: Graph
@@ -37,6 +43,7 @@ class Recorded:
     actions: list[tuple[Later, tuple, dict]]
     watched: Notes
     captured_arguments: dict[int, "weakref.ref[Tensor]"]
+    requirements: list[Traced]
 
 
 class CapturedArgument(BaseException):
@@ -57,6 +64,7 @@ class Recording(Trace):
         self.own: list[tuple[Tensor, bool]] = []  # stand-ins, and whether they required grad
         self.hooked: list[tuple[HookHandle, str]] = []
         self.token = Token()
+        self.requirements: list[Traced] = []
 
     def __enter__(self) -> "Recording":
         install(self.token)
@@ -86,6 +94,15 @@ class Recording(Trace):
         if key not in self.numbers:
             self.numbers[key] = self.new((), dtype, device), number
         return wrap(self.numbers[key][0])
+
+    def require(self, condition: Callable[[], Tensor]) -> None:
+        with no_grad():
+            holds = condition()
+            if not holds.size:
+                return
+            wrong = cast(logical_not(holds), dtype=WRONG)
+            axes = tuple(range(wrong.ndim))
+            self.requirements.append(self.lift(max_(wrong, axis=axes, keepdims=False)))
 
     def output(self, x: Any) -> Any:
         return x.fixed() if isinstance(x, Number) else super().output(x)
@@ -143,6 +160,7 @@ def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
             uninstall()
     watch, numbers = recording.watch, list(recording.numbers.values())
     settings, actions, notes = recording.settings, watch.actions, watch.notes
+    requirements = recording.requirements
     graph.numbers, graph.settings, graph.function = numbers, settings, None
     del recording, watch  # with them go the last references to what the function made
     for tensor in hold_weakly(graph):
@@ -151,7 +169,7 @@ def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
     settings.finish([number for _, number in numbers])
     tensors = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
     places = {k: weakref.ref(x) for k, x in enumerate(tensors) if id(x._owner()) in captured}
-    return Recorded(graph, numbers, settings, actions, notes, places)
+    return Recorded(graph, numbers, settings, actions, notes, places, requirements)
 
 
 def explain(error: TraceError) -> None:

@@ -9,6 +9,7 @@ Whatever the function did to them while it was traced is undone at the end, also
 import itertools
 import math
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -349,6 +350,9 @@ class Trace(Block):
             value = self.grads[id(tensor)] = self.like(before.grad)
             tensor._grad = wrap(value, before.grad.node)
             self.captures[id(value)] = value, slot
+
+    def require(self, condition: Callable[[], Tensor]) -> None:
+        """A condition on values without which the function would raise: a replay doesn't look."""
 
     def state_of(self, generator: Any) -> Tensor:
         """Where a generator is; a replay asks it anew."""

@@ -9,6 +9,7 @@ from .._core.promotion import is_at_hand, placed_indices
 from .._core.tensor import Tensor
 from .._foundation.dtypes import canonical
 from .._foundation.errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from .._foundation.modes import is_tracing, mode
 from ..functions._arguments import as_integer, as_number, as_real, as_tensor
 from ..functions.elementwise import astype
 from ..functions.indexing import take, take_along_axis
@@ -189,6 +190,8 @@ def may_ignore(function: str, classes: int, target: Tensor, ignore_index: int) -
     """Whether targets may be `ignore_index`; other negative ones raise."""
     if target.dtype.kind == "uint" and ignore_index < 0:
         return False
+    if is_tracing():
+        mode.trace.require(lambda: (target >= 0) | equal(target, ignore_index))
     if not is_at_hand(target):
         return True
     if ignore_index >= 0:

@@ -7,7 +7,7 @@ from .._core.promotion import is_at_hand
 from .._core.shape_inference import broadcasts_to
 from .._core.tensor import Tensor
 from .._foundation.errors import ArgumentError, IndexingError, ShapeError
-from .._foundation.modes import is_tracing
+from .._foundation.modes import is_tracing, mode
 from ..backends import widest
 from ..functions._arguments import as_integer, as_tensor, in_common_dtype
 from ..functions.contractions import matmul
@@ -128,7 +128,9 @@ def one_hot(x: Any, num_classes: int = -1) -> Tensor:
         if not x.size:
             raise ArgumentError("one_hot: num_classes is needed: there are no indices to tell it")
         classes = int(max(x).item()) + 1
-    if not is_tracing():
+    if is_tracing():
+        mode.trace.require(lambda: (x >= 0) & (x < classes))
+    else:
         wrong = (x < 0) | (x >= classes)
         if any(wrong):
             raise ArgumentError(

@@ -9,6 +9,7 @@ from .._core.promotion import is_at_hand
 from .._core.shape_inference import broadcast_shapes, broadcasts_to
 from .._core.tensor import Tensor
 from .._foundation.errors import ArgumentError, ShapeError
+from .._foundation.modes import is_tracing, mode
 from ..functions._arguments import as_number, as_real, in_common_dtype
 from ..functions.elementwise import softplus
 from ..functions.reductions import any, sum
@@ -102,7 +103,9 @@ def binary_cross_entropy(
     tensor(0.3466)
     """
     x, target = operands("binary_cross_entropy", x, target, reduction)
-    if is_at_hand(x) and any(logical_not((x >= 0) & (x <= 1))):
+    if is_tracing():
+        mode.trace.require(lambda: (x >= 0) & (x <= 1))
+    elif is_at_hand(x) and any(logical_not((x >= 0) & (x <= 1))):
         raise ArgumentError(
             "binary_cross_entropy: x must be probabilities between 0 and 1; for other numbers "
             "there is binary_cross_entropy_with_logits"
@@ -238,7 +241,9 @@ def gaussian_nll_loss(
         raise ShapeError(
             f"gaussian_nll_loss: var of shape {var.shape} doesn't go with x's {x.shape}"
         )
-    if is_at_hand(var) and any(var < 0):
+    if is_tracing():
+        mode.trace.require(lambda: logical_not(var < 0))
+    elif is_at_hand(var) and any(var < 0):
         raise ArgumentError("gaussian_nll_loss: a variance in var is negative")
     var = var + (maximum(var, eps) - var).detach()
     losses = 0.5 * (log(var) + square(x - target) / var)

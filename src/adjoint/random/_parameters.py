@@ -18,7 +18,7 @@ from .._foundation.dtypes import (
     show,
 )
 from .._foundation.errors import ArgumentError, DTypeError, GradientError, ShapeError
-from .._foundation.modes import is_grad_enabled, is_tracing
+from .._foundation.modes import is_grad_enabled, is_tracing, mode
 from ..functions._arguments import as_shape, as_tensor
 from ..functions.creation import ask_for_grad
 from ..primitives.elementwise import logical_and
@@ -123,7 +123,9 @@ def check(function: str, holds: Any, what: str, value: Any) -> None:
     if not isinstance(holds, Tensor):
         if not holds:
             raise ArgumentError(f"{function}: {what}, got {value!r}")
-    elif not is_tracing() and not all_(holds, axis=tuple(range(holds.ndim)), keepdims=False):
+    elif is_tracing():
+        mode.trace.require(lambda: holds)
+    elif not all_(holds, axis=tuple(range(holds.ndim)), keepdims=False):
         bad = value.detach() if isinstance(value, Tensor) else value
         if isinstance(bad, Tensor) and bad.shape == holds.shape and bad.ndim:
             bad = bad[~holds][0]
