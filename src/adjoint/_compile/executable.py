@@ -19,6 +19,7 @@ from .._foundation.trees import map_tree
 from .._trace.graph import Result, Spent
 from .._trace.recording import Slot, Traced
 from .._transforms.vmap import in_turn
+from ..backends.cpu.jit import threads
 from ..backends.cpu.lowering.targets import layout_of
 from .building import Built, Sources, build
 from .draft import Draft
@@ -353,7 +354,9 @@ class Program:
         """What makes all changes."""
         calls: list[tuple] = []
         if run.final is not None:
-            calls.append((run.finish, run.final.ready()))
+            if run.final.pool is not threads.pool:
+                run.final.meet_threads()
+            calls.append((run.final.finish,))  # else a value could be taken while it is written
         for change, place in self.sets:
             tensor = change.owner.tensor(given)
             if tensor is None:

@@ -6,13 +6,16 @@ write into, and the addresses of memory: words are filled in only where an addre
 
 import ctypes
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..backends.cpu.jit import memory, threads
+from ..backends.cpu.jit.addresses import HEADER
 from ..backends.cpu.jit.compiler import compiled
+from ..backends.cpu.jit.handler import NO_ARGUMENTS, builtin, supported
 from ..backends.cpu.jit.runner import word_of
 from .layouts import Buffer
 from .lowering import Launched
@@ -123,16 +126,44 @@ good:
 }
 """
 
-POINTER = ctypes.c_void_p
-FRAME = 10  # words
+# The same as methods of an array that is a frame: without the interpreter's lock, and with it.
+METHODS = f"""
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare ptr @PyLong_FromLongLong(i64)
+
+define ptr @finish(ptr %self, ptr %nothing) {{
+  %frame.at = getelementptr i8, ptr %self, i64 {HEADER}
+  %frame = load ptr, ptr %frame.at
+  %failed = call i64 @run_list(ptr %frame)
+  %out = call ptr @PyLong_FromLongLong(i64 %failed)
+  ret ptr %out
+}}
+
+define ptr @run(ptr %self, ptr %nothing) {{
+  %frame.at = getelementptr i8, ptr %self, i64 {HEADER}
+  %frame = load ptr, ptr %frame.at
+  %thread = call ptr @PyEval_SaveThread()
+  %failed = call i64 @run_list(ptr %frame)
+  call void @PyEval_RestoreThread(ptr %thread)
+  %out = call ptr @PyLong_FromLongLong(i64 %failed)
+  ret ptr %out
+}}
+"""
 LINE = 8  # words
 
 
-def entry(alone: bool = False) -> Any:
-    """The native function, which takes a frame and returns 0, or which launch has failed. `alone`:
-    no other thread runs Python meanwhile."""
-    kind = ctypes.PYFUNCTYPE if alone else ctypes.CFUNCTYPE
-    return kind(ctypes.c_int64, POINTER)(compiled(RUN, "run_list"))
+def functions_of(frame: np.ndarray) -> list[Callable[[], int]]:
+    """Two functions that run a frame's list and return 0, or which launch has failed. While the
+    second one does, no other thread runs Python."""
+    if supported():
+        return [
+            builtin(compiled(RUN + METHODS, name), NO_ARGUMENTS, frame)
+            for name in ("run", "finish")
+        ]
+    address = compiled(RUN, "run_list")
+    kinds = ctypes.CFUNCTYPE, ctypes.PYFUNCTYPE
+    return [partial(k(ctypes.c_int64, ctypes.c_void_p)(address), frame.ctypes.data) for k in kinds]
 
 
 class Listing:
@@ -190,18 +221,15 @@ class Frame:
         tables = (listing.launches, len(listing), self.words, bases, self.former)
         tables = (*tables, listing.slots, listing.starts, listing.fixups)
         values = [x if isinstance(x, int) else address(x) for x in tables]
-        self.frame = array("q", [0, 0, *values])
-        self.address = self.frame.buffer_info()[0]
+        self.frame = np.array([0, 0, *values])
+        self.run, self.finish = functions_of(self.frame)
         self.pool: Any = self  # of none yet
 
-    def ready(self) -> int:
-        """Its address, with the threads of this process in it."""
-        if self.pool is not threads.pool:
-            threads.run(*NOTHING)
-            self.pool = threads.pool
-            self.frame[0] = threads.pool or 0
-            self.frame[1] = compiled_run()
-        return self.address
+    def meet_threads(self) -> None:
+        """Know the threads of this process, which a fork leaves behind."""
+        threads.run(*NOTHING)
+        self.pool = threads.pool
+        self.frame[:2] = threads.pool or 0, compiled_run()
 
 
 def address(x: Any) -> int:

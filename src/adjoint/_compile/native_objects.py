@@ -11,7 +11,6 @@ matter. `tensor` and `array` are what the run before found, mostly what this one
 processor needn't wait for an address before it loads what is there, a sixth of the time.
 """
 
-import ctypes
 import functools
 import re
 import sysconfig
@@ -25,6 +24,7 @@ from .._core.tensor import Tensor, new_tensor
 from ..backends.cpu.jit import compiler
 from ..backends.cpu.jit.addresses import HEADER, MEMORY, are_where_expected
 from ..backends.cpu.jit.availability import available
+from ..backends.cpu.jit.handler import NO_ARGUMENTS, ONE_ARGUMENT, builtin, supported
 
 TABLE = ("count", "addresses", "shared", "held", "none", "ndarray", "doubt")
 ENTRY = ("where", "kind", "layout", "tensor", "array")
@@ -38,24 +38,32 @@ LOW = (1 << 32) - 1
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """Functions on the address of a table, called with the GIL.
+    """The functions of a table.
 
-    `enter` holds the arrays of all entries and returns -1, or the first that doesn't fit.
+    `enter` takes a tuple of arguments, whose addresses it puts where the table looks for them,
+    holds the arrays of all entries and returns -1, or the first that doesn't fit.
     """
 
-    enter: Callable[[int], int]
-    leave: Callable[[int], int]
+    enter: Callable[[tuple], int]
+    leave: Callable[[], int]
+
+
+def native(table: int, given: int, count: int) -> Native | None:
+    """The functions of the table at an address, with `count` arguments at another; None where there
+    can't be any."""
+    if not are_possible():
+        return None
+    module = text()
+    holder = np.array([table, given, count, id(tuple)])
+    return Native(
+        builtin(compiler.compiled(module, "enter_given"), ONE_ARGUMENT, holder),
+        builtin(compiler.compiled(module, "leave_all"), NO_ARGUMENTS, holder),
+    )
 
 
 @functools.cache
-def native() -> Native | None:
-    """The native functions; None where there can't be any."""
-    if not available() or not objects_are_as_read():
-        return None
-    prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-    module = text()
-    enter, leave = (prototype(compiler.compiled(module, name)) for name in ("enter", "leave"))
-    return Native(enter, leave)
+def are_possible() -> bool:
+    return available() and supported() and objects_are_as_read()
 
 
 def objects_are_as_read() -> bool:
@@ -119,7 +127,7 @@ def is_as_read(x: np.ndarray) -> bool:
 
 
 def text() -> str:
-    """The module: `enter` and `leave`."""
+    """The module: `enter_given` and `leave_all`."""
     offsets = {"references": 0, "type": 8} | slots()
     offsets |= {name: HEADER + 8 * k for k, name in enumerate(ARRAY)}
     for names in (TABLE, ENTRY, LAYOUT):
@@ -132,8 +140,12 @@ def text() -> str:
     }
     numbers |= {kind: k for k, kind in enumerate(KINDS)}
     bodies = {"hold": HOLD, "compare": COMPARE, "leave": LEAVE}
-    module = ENTER + "".join(
-        LOOP.replace("<name>", name).replace("<body>", body) for name, body in bodies.items()
+    module = (
+        METHODS.replace("<data>", str(HEADER))
+        + ENTER
+        + "".join(
+            LOOP.replace("<name>", name).replace("<body>", body) for name, body in bodies.items()
+        )
     )
     for name, value in numbers.items():
         module = module.replace(f"<{name}>", str(value))
@@ -150,6 +162,51 @@ def text() -> str:
 # `%x = i64 at %object part` loads a part of an object, which is at %x.at. References are counted
 # here, as calling Python's functions for each takes as long as all the rest; but what goes with the
 # last one Python frees.
+# Methods of an array with the addresses of a table and of arguments, and how many these are.
+METHODS = """
+declare ptr @PyLong_FromLongLong(i64)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define ptr @enter_given(ptr %self, ptr %tuple) {
+  %own.at = getelementptr i8, ptr %self, i64 <data>
+  %own = load ptr, ptr %own.at
+  %table = load ptr, ptr %own
+  %given.at = getelementptr i64, ptr %own, i64 1
+  %given = load ptr, ptr %given.at
+  %count.at = getelementptr i64, ptr %own, i64 2
+  %count = load i64, ptr %count.at
+  %kind.at = getelementptr i64, ptr %own, i64 3
+  %kind = load i64, ptr %kind.at
+  %type.at = getelementptr i64, ptr %tuple, i64 1
+  %type = load i64, ptr %type.at
+  %size.at = getelementptr i64, ptr %tuple, i64 2
+  %size = load i64, ptr %size.at
+  %is.tuple = icmp eq i64 %type, %kind
+  %is.full = icmp eq i64 %size, %count
+  %fits = and i1 %is.tuple, %is.full
+  br i1 %fits, label %look, label %done
+look:
+  %items = getelementptr i64, ptr %tuple, i64 3
+  %bytes = mul i64 %count, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %given, ptr %items, i64 %bytes, i1 false)
+  %misfit = call i64 @enter(ptr %table)
+  br label %done
+done:
+  %place = phi i64 [0, %0], [%misfit, %look]
+  %out = call ptr @PyLong_FromLongLong(i64 %place)
+  ret ptr %out
+}
+
+define ptr @leave_all(ptr %self, ptr %nothing) {
+  %own.at = getelementptr i8, ptr %self, i64 <data>
+  %own = load ptr, ptr %own.at
+  %table = load ptr, ptr %own
+  %left = call i64 @leave(ptr %table)
+  %out = call ptr @PyLong_FromLongLong(i64 %left)
+  ret ptr %out
+}
+"""
+
 ENTER = """
 declare void @Py_DecRef(ptr)
 

@@ -9,11 +9,9 @@ down, and decides: an array may have an equal dtype in another object, and the a
 another tensor's. Where objects aren't as native code reads them Python does all of it.
 """
 
-import ctypes
 import weakref
 from collections.abc import Sequence
 from itertools import chain, count
-from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,19 +107,16 @@ class Objects:
         self._expected = tuple(expected)
         self._references = [None if x is None else weakref.ref(x) for x in captured]
         self._arrays: list[Any] = []  # those that are held by Python
-        words = Struct(f"{self._references.count(None)}q")
-        self._given = ctypes.create_string_buffer(words.size)  # addresses of arguments
-        self._give, self._takes = words.pack_into, words.size > 0
-        self._native = native()
-        if self._native is not None:
-            self._words = self._tables()
-            self._at = address(self._words[0])
+        count = self._references.count(None)
+        self._given = np.zeros(max(1, count), np.int64)  # addresses of arguments
+        self._words = self._tables()
+        self._native = native(address(self._words[0]), address(self._given), count)
 
     def _tables(self) -> tuple[np.ndarray, ...]:
         """What native code works on: the table, layouts, and the addresses of arrays held."""
         places, layouts = layout_words([one.layout or NOTHING for one in self._expected])
         held, start = np.zeros_like(self.shared), address(layouts)
-        given = count(ctypes.addressof(self._given), 8)
+        given = count(address(self._given), 8)
         lines = [
             (
                 next(given) if reference is None else id(reference) + HEADER,
@@ -140,11 +135,8 @@ class Objects:
     def enter(self, arguments: Sequence[Tensor]) -> int:
         """Hold all arrays; returns -1, or the place of the first that doesn't fit: none is held
         then."""
-        if self._native is not None:
-            if self._takes:  # addresses are read by the call that follows, and then no more
-                self._give(self._given, 0, *map(id, arguments))
-            if self._native.enter(self._at) < 0:
-                return -1
+        if self._native is not None and self._native.enter(tuple(arguments)) < 0:
+            return -1
         return self._enter_in_python(arguments)
 
     def _enter_in_python(self, arguments: Sequence[Tensor]) -> int:
@@ -177,13 +169,13 @@ class Objects:
         came before `enter` could return.
         """
         if self._native is not None:
-            self._native.leave(self._at)
+            self._native.leave()
         if self._arrays:
             self._arrays = []
 
     def __del__(self) -> None:
         """Where Ctrl-C came before `leave` could do anything."""
-        if "_at" in vars(self):
+        if "_native" in vars(self):
             self.leave()
 
     def alive(self) -> bool:

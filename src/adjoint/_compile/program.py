@@ -15,13 +15,13 @@ import numpy as np
 from .._core.execute import as_array
 from .._core.tensor import Tensor, wrap
 from .._foundation.silence import compute
-from ..backends.cpu.jit import memory
+from ..backends.cpu.jit import memory, threads
 from ..backends.cpu.jit.addresses import HEADER, MEMORY
 from ..backends.cpu.jit.memory import POOLED_FROM
 from ..backends.launches import ALIGNMENT
 from .draft import nbytes
 from .layouts import Buffer, Place
-from .listing import Frame, Listing, entry
+from .listing import Frame, Listing
 from .lowering import HostStep
 
 BYTE = np.dtype(np.uint8)
@@ -77,8 +77,6 @@ class Run:
         self.arena = (code.arena + ALIGNMENT,) if code.arena else None
         self.make_arena = empty if code.arena < POOLED_FROM - ALIGNMENT else memory.empty
         self.numbers: Sequence[Any] = ()
-        self.enter = entry()
-        self.finish = entry(alone=True)  # else a value could be taken while it is written over
 
     def framed(self, part: Any) -> Any:
         return Frame(part, self.bases) if isinstance(part, Listing) else part
@@ -110,7 +108,9 @@ class Run:
             base[self.code.objects] = start + -start % ALIGNMENT
         for part in self.parts:
             if type(part) is Frame:
-                if self.enter(part.ready()):
+                if part.pool is not threads.pool:
+                    part.meet_threads()
+                if part.run():
                     raise FailedError
             else:
                 self.do(part, held)
