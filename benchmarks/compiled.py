@@ -75,7 +75,7 @@ def each_launch(rounds: int) -> float:
 
 def captured(rounds: int) -> float:
     """What so many more captured tensors cost, with the kernels that add them, some 20 each."""
-    tensors = [ad.ones((3,)) for _ in range(CAPTURED)]
+    tensors = [ad.ones((16,)) for _ in range(CAPTURED)]
 
     def total(x: ad.Tensor, count: int) -> ad.Tensor:
         for tensor in tensors[:count]:
@@ -83,7 +83,8 @@ def captured(rounds: int) -> float:
         return x
 
     few, many = (ad.compile(lambda x, n=n: total(x, n)) for n in (1, CAPTURED))
-    both = [best(lambda f=f: f(SMALL), rounds) for f in (few, many)]
+    x = ad.ones((16,))
+    both = [best(lambda f=f: f(x), rounds) for f in (few, many)]
     return both[1] - both[0]
 
 

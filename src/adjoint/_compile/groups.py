@@ -122,7 +122,8 @@ class Grouping:
             own = self.unit_of.get(x)
             for unit in (*([own] if own else []), *self.readers.get(x, ())[-2:]):
                 unit = present(unit)
-                if unit.is_group:
+                # A number is nothing that groups have in common.
+                if unit.is_group and (unit is own or unit.shape == x.shape):
                     found[unit.number] = unit
         return [found[k] for k in sorted(found, reverse=True)]
 
