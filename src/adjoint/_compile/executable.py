@@ -199,6 +199,8 @@ class Program:
         outputs = self.built.outputs
         last = len(self.wanted) - len(self.recorded.requirements)
         self.required = [place.buffer for place in outputs[last:]]
+        tree = self.graph.outputs
+        self.is_plain = type(tree) is tuple and {*map(type, tree)} == {Traced}
         self.makes = [
             (place.buffer, place.shape, self.node_of(result))
             for place, result in zip(outputs[:count], self.graph.results, strict=True)
@@ -382,6 +384,8 @@ class Program:
         outputs = self.graph.outputs
         if type(outputs) is Traced:
             return made[0]
+        if self.is_plain:
+            return tuple(made)
         following = iter(made)
         return map_tree(lambda x: next(following) if type(x) is Traced else x, outputs)
 

@@ -30,7 +30,7 @@ from .groups import REDUCTIONS, Unit
 from .layouts import Buffer, Place, moved, part, whole
 
 CHAIN = 24  # values of a kernel that is more than a few operations
-NEAR = 1 << 15  # elements of arrays that stay in the nearest caches
+NEAREST, NEAR = 1 << 8, 1 << 15  # elements of arrays that stay in the nearest caches
 HOISTED = 3  # products that a transposed factor is laid out for, by rows and once
 MUCH = 1 << 18  # bytes that launches of one kernel work on, from which on they are one
 SMALL = 200_000  # multiplications, below which a product stays on the caller's thread
@@ -402,8 +402,7 @@ def described_group(unit: Unit, outputs: list[Traced]) -> GroupKernel:
         else:
             attrs = {key: number_of(value, numbers, inputs) for key, value in step.attrs.items()}
             values[out] = described(step, inputs, attrs)
-    is_small = math.prod(unit.shape or ()) <= NEAR
-    expression = expression_of(tuple(values[x] for x in outputs), is_small)
+    expression = expression_of(tuple(values[x] for x in outputs), vectors(unit))
     order = sorted(sources.items(), key=lambda item: item[1].detail)
     return GroupKernel(expression, [key for key, _ in order], numbers.given)
 
@@ -414,11 +413,19 @@ def number_of(value: Any, numbers: Numbers, inputs: list[Any]) -> Any:
     return numbers.value(value, number_type(inputs))
 
 
+def vectors(unit: Unit) -> int:
+    """How many vectors of registers should go side by side. Where memory isn't what is waited for,
+    long chains of operations take two thirds of the time with two of them, a little less with four,
+    for which arrays should be small (AVX-512; with 16 registers they would be spilled)."""
+    size = math.prod(unit.shape or ())
+    if unit.axes is not None or size > NEAR or "avx512f" not in host_features():
+        return 1
+    return 4 if size <= NEAREST else 2
+
+
 @functools.lru_cache(4096)
-def expression_of(outputs: tuple[Value, ...], is_small: bool) -> Expression:
-    """Where memory isn't what is waited for, two vectors of registers go side by side: long chains
-    of operations take two thirds of the time (AVX-512; with 16 registers they would be spilled)."""
+def expression_of(outputs: tuple[Value, ...], vectors: int) -> Expression:
     expression = Expression(Kernel(outputs))
-    if is_small and not expression.kernel.reduces and len(expression.kernel.values) >= CHAIN:
-        expression.lanes *= 2 if "avx512f" in host_features() else 1
+    if len(expression.kernel.values) >= CHAIN:
+        expression.lanes *= vectors
     return expression

@@ -26,6 +26,7 @@ from .lowering import HostStep
 
 BYTE = np.dtype(np.uint8)
 NONE: dict[int, Any] = {}
+KEPT = 1 << 18  # bytes of an arena that isn't given back: asking for it would take a while
 empty = np.empty
 set_raw: Any = Tensor.raw.__set__  # type: ignore[attr-defined]
 set_node: Any = Tensor.node.__set__  # type: ignore[attr-defined]
@@ -75,7 +76,10 @@ class Run:
         self.results = [(*maker(x), code.slots[x.buffer], x.buffer) for x in code.results]
         self.updates = [(x.number, x.place, code.slots[x.place.buffer]) for x in code.updates]
         self.arena = (code.arena + ALIGNMENT,) if code.arena else None
-        self.make_arena = empty if code.arena < POOLED_FROM - ALIGNMENT else memory.empty
+        self.kept = empty((code.arena + ALIGNMENT,), BYTE) if 0 < code.arena <= KEPT else None
+        if self.kept is not None:
+            start = self.kept.ctypes.data
+            self.bases[code.objects] = start + -start % ALIGNMENT
         self.numbers: Sequence[Any] = ()
 
     def framed(self, part: Any) -> Any:
@@ -101,9 +105,9 @@ class Run:
                 self.renew(number, place, slot, moved)
             else:
                 base[slot] = base[number]
-        arena = None
-        if self.arena is not None:
-            arena = self.make_arena(self.arena, BYTE)
+        arena = self.kept
+        if arena is None and self.arena is not None:
+            arena = memory.empty(self.arena, BYTE)
             start = MEMORY[id(arena) + HEADER >> 3]
             base[self.code.objects] = start + -start % ALIGNMENT
         for part in self.parts:
