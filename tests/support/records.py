@@ -710,7 +710,7 @@ EXEMPT = {
     "isdtype result_type set_default_dtype devices einsum_path config "
     "get_default_device set_default_device launch_times",
     "the machinery of gradients and traces": "checkpoint checkpoint_sequential get_default_workers "
-    "gradients is_grad_enabled is_recomputing is_tracing set_default_workers trace",
+    "compile gradients is_grad_enabled is_recomputing is_tracing set_default_workers trace",
     "about recorded graphs": "graph memory",
     "about files": "load load_metadata save",
     "about memory and threads": "empty_cache get_num_threads memory_stats set_cache_limit "
