@@ -1,5 +1,5 @@
-"""What compiled functions cost: a call, a launch, captured tensors, another batch size; and what
-whole functions take compiled, against eager."""
+"""Times of compiled functions: a call, a launch, captured tensors, another batch size; and whole
+functions, compiled and eager."""
 
 import time
 from collections.abc import Callable
@@ -74,7 +74,7 @@ def each_launch(rounds: int) -> float:
 
 
 def captured(rounds: int) -> float:
-    """What so many more captured tensors cost, with the kernels that add them, some 20 each."""
+    """Time of 400 captured tensors, with the kernels that add them, some 20 each."""
     tensors = [ad.ones((16,)) for _ in range(CAPTURED)]
 
     def total(x: ad.Tensor, count: int) -> ad.Tensor:

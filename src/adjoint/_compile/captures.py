@@ -1,4 +1,4 @@
-"""What a graph keeps of tensors from outside: a weak reference, or a value that is its own."""
+"""Weak references to captured tensors in a graph, and constants that are the graph's own."""
 
 import weakref
 from typing import Any

@@ -121,13 +121,13 @@ class CompiledFunction:
         return found
 
     def __getattr__(self, name: str) -> Any:
-        """What the function has: parameters, state and the like of a compiled Module."""
+        """Attributes of the function, such as the parameters of a compiled Module."""
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._function, name)
 
     def explain(self) -> str:
-        """What became of the function: its programs, their kernels and memory, and what stayed in
+        """A report of the function's programs: their kernels and memory, and the ops that stayed in
         Python."""
         return explained(self.__name__, [program for _, program in self._programs], self._eager)
 

@@ -1,4 +1,4 @@
-"""What passes work on: recorded steps, constants, and the values that outlive a run."""
+"""Drafts, which passes rewrite: recorded steps, constants, and the values that outlive a run."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple

@@ -217,7 +217,7 @@ class Program:
         ]
 
     def node_of(self, result: Result) -> Any:
-        """What makes the node of a result whose graph the function has released."""
+        """A function that makes the node of a result whose graph is released; None for others."""
         if result.spent is None:
             return None
         values = dict(zip((value for value, _ in self.objects), self.owners, strict=False))
@@ -353,7 +353,7 @@ class Program:
         return out
 
     def calls(self, run: Run, held: dict, moved: dict, given: Sequence[Tensor]) -> list[tuple]:
-        """What makes all changes."""
+        """The calls that make all changes, for `at_once`."""
         calls: list[tuple] = []
         if run.final is not None:
             if run.final.pool is not threads.pool:
