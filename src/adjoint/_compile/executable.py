@@ -1,6 +1,5 @@
 """Programs: a recording, its native code, and the tensors that it reads and changes."""
 
-import contextlib
 import os
 import threading
 import weakref
@@ -41,9 +40,6 @@ class Turn:
     """Programs that change tensors run one at a time, and so do recordings."""
 
     lock = threading.RLock()
-
-
-NO_TURN = contextlib.nullcontext()
 
 
 def anew() -> None:

@@ -21,7 +21,6 @@ from .draft import Draft, traced
 MOST_VALUES = 500  # of a kernel: LLVM's time grows faster than they do
 MOST_ARRAYS = 24
 REDUCTIONS = ("sum", "max", "min")
-LEAST_CHUNKS = 4  # of a kernel with rows: else threads would wait for one
 SERIAL = 1 << 15  # elements, below which one thread does it anyway
 
 

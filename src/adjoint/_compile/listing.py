@@ -20,31 +20,21 @@ from ..backends.cpu.jit.runner import word_of
 from .layouts import Buffer
 from .lowering import Launched
 
+# What a frame has, in order: a word each.
+FRAME = "pool run launches count words bases former slots starts fixups".split()
+COUNTS = ("count", "slots")
+FIELDS = "\n".join(
+    f"  %field.{name} = getelementptr i64, ptr %frame, i64 {place}\n"
+    f"  %{name} = load {'i64' if name in COUNTS else 'ptr'}, ptr %field.{name}"
+    for place, name in enumerate(FRAME)
+)
 RUN = """
 %launch = type { ptr, i64, i64, i64 }
 %fixup = type { i64, i64 }
 
 define i64 @run_list(ptr %frame) {
 entry:
-  %pool = load ptr, ptr %frame
-  %f1 = getelementptr i64, ptr %frame, i64 1
-  %run = load ptr, ptr %f1
-  %f2 = getelementptr i64, ptr %frame, i64 2
-  %launches = load ptr, ptr %f2
-  %f3 = getelementptr i64, ptr %frame, i64 3
-  %count = load i64, ptr %f3
-  %f4 = getelementptr i64, ptr %frame, i64 4
-  %words = load ptr, ptr %f4
-  %f5 = getelementptr i64, ptr %frame, i64 5
-  %bases = load ptr, ptr %f5
-  %f6 = getelementptr i64, ptr %frame, i64 6
-  %former = load ptr, ptr %f6
-  %f7 = getelementptr i64, ptr %frame, i64 7
-  %slots = load i64, ptr %f7
-  %f8 = getelementptr i64, ptr %frame, i64 8
-  %starts = load ptr, ptr %f8
-  %f9 = getelementptr i64, ptr %frame, i64 9
-  %fixups = load ptr, ptr %f9
+<fields>
   br label %slot
 
 slot:
@@ -124,7 +114,7 @@ failed:
 good:
   ret i64 0
 }
-"""
+""".replace("<fields>", FIELDS)
 
 # The same as methods of an array that is a frame: without the interpreter's lock, and with it.
 METHODS = f"""

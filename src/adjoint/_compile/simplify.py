@@ -17,6 +17,7 @@ from .._trace.recording import Step, Traced
 from ..primitives.elementwise import greater_equal
 from ..primitives.elementwise import where as where_op
 from .draft import Draft, Fill, is_array, nbytes, traced, with_fills
+from .layouts import MOVES
 
 LARGEST = 1 << 22  # bytes of a result that is computed beforehand, unless its inputs are as large
 
@@ -155,8 +156,6 @@ def fills(step: Step) -> list[Fill]:
 
 
 # What single steps come to. A rule returns None where its step has to be done.
-
-MOVES = ("reshape", "permute_dims", "matrix_transpose", "broadcast_to", "spread", "slice")
 
 
 def is_number(x: Any, value: float) -> bool:
