@@ -345,13 +345,33 @@ def test_results_may_overwrite_operands_where_launches_say_so(op: str) -> None:
         expected, operands = bits(eager(op, call)), present(call)
         same = [k for k, x in enumerate(operands) if x.nbytes == launches[0].results[0].bytes]
         assert [*launches[0].overwrites] == [(0, k) for k in same]
-        for out, operand in launches[0].overwrites:
-            memory = Arena(runner.pieces_for(launches, operands, True))
-            runner.placed(memory, launches, operands)
-            addresses = memory.addresses
-            addresses[len(operands) + out] = addresses[operand]
-            assert runner.run(runner.bound(launches, addresses, call.attrs))
-            assert bits([memory.array(operand, launches[0].results[out])]) == expected
+        check_in_place(launches, call, expected)
+
+
+def check_in_place(launches: tuple[Launch, ...], call: Call, expected: list) -> None:
+    operands = present(call)
+    for out, operand in launches[0].overwrites:
+        memory = Arena(runner.pieces_for(launches, operands, True))
+        runner.placed(memory, launches, operands)
+        addresses = memory.addresses
+        addresses[len(operands) + out] = addresses[operand]
+        assert runner.run(runner.bound(launches, addresses, call.attrs))
+        found = [memory.array(len(operands) + k, x) for k, x in enumerate(launches[0].results)]
+        found[out] = memory.array(operand, launches[0].results[out])
+        assert bits(found) == expected
+
+
+ROWS_IN_PLACE = ("scaled_standardize", "standardize", "standardize_gradient")
+
+
+@pytest.mark.parametrize("op", ROWS_IN_PLACE)
+def test_results_of_rows_may_overwrite_operands_where_launches_say_so(op: str) -> None:
+    """Also of those whose elements are no whole number of vectors."""
+    for n, dtype in itertools.product((7, 100), dtypes_of(op)):
+        for call in CALLS[op](n, dtype):
+            launches = lowered(op, call.inputs, call.attrs)
+            assert launches is not None and launches[0].overwrites
+            check_in_place(launches, call, bits(eager(op, call)))
 
 
 ROW = np.arange(1.0, 4.0)

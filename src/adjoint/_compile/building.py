@@ -11,13 +11,14 @@ import numpy as np
 from .._trace.recording import Traced
 from ..backends.launches import Layout
 from .draft import Draft, nbytes, traced
-from .groups import Unit, group
+from .groups import group
 from .layouts import Buffer, Place, whole
 from .listing import Listing
 from .lowering import Launched, Lowerer, batched
 from .memory import note_uses, place_scratch, take_over
 from .program import Code, Update
 from .simplify import simplify
+from .units import Unit
 from .updating import final_units
 
 

@@ -37,7 +37,7 @@ def body(program: Program) -> list[str]:
     launched = [item for item in built.items if isinstance(item, Launched)]
     kernels = Counter(launch.kernel.name for item in launched for launch in item.launches)
     count = len({launch.kernel.address for item in launched for launch in item.launches})
-    peak = eager_peak(program.graph.steps, program.wanted)
+    peak = eager_peak(program.graph.steps, program.wanted, built.items)
     lines = [
         f"{len(program.graph.steps)} recorded ops, {len(built.draft.steps)} after simplifying, "
         f"{sum(kernels.values())} launches of {count} kernels",

@@ -2,97 +2,47 @@
 
 A group walks over one shape. Its members are elementwise steps of that shape; reductions of its
 values along one choice of axes, after which it goes row by row; and what is done to the results of
-those, once for each row or again for each element. It may have several outputs.
+those, once for each row or again for each element. It may have several outputs. Other steps stand
+alone, but for a product and its addition to another one.
 
 No unit may depend on itself: a step joins a group only if nothing that it needs depends on the
 group in another way.
 """
 
 import math
-from typing import Any, NamedTuple
+from collections import Counter
 
 from .._trace.recording import Step, Traced
 from ..backends.cpu.lowering.expressions import CHUNK
-from ..kernels.language import TYPES, Type, Value, element, walk
-from ..kernels.ops import OPS, Unsupported
-from .describing import described
 from .draft import Draft, traced
+from .sinking import sink
+from .units import (
+    MOST_ARRAYS,
+    MOST_VALUES,
+    Member,
+    Unit,
+    alone,
+    axes_of,
+    is_reduction,
+    present,
+    weight,
+)
 
-MOST_VALUES = 500  # of a kernel: LLVM's time grows faster than they do
-MOST_ARRAYS = 24
-REDUCTIONS = ("sum", "max", "min")
 SERIAL = 1 << 15  # elements, below which one thread does it anyway
-
-
-class Unit:
-    """Steps that are done together. `shape`: of the space that a group walks over, else None."""
-
-    def __init__(self, number: int, shape: tuple[int, ...] | None) -> None:
-        self.number = number
-        self.bit = 1 << number if number >= 0 else 0
-        self.shape = shape
-        self.axes: tuple[int, ...] | None = None  # along which rows run
-        self.steps: list[Step] = []
-        self.values: dict[Traced, None] = {}
-        self.inputs: dict[Traced, None] = {}
-        self.size = 0  # values of the kernel
-        self.rows: set[Traced] = set()  # values that are one for each row
-        self.before = 0  # the units that it depends on, as bits
-        self.joined: Unit | None = None  # the unit that has all of its steps now
-
-    @property
-    def is_group(self) -> bool:
-        return self.shape is not None
-
-    def add(self, step: Step, member: "Member") -> None:
-        self.steps.append(step)
-        self.values |= dict.fromkeys(step.results)
-        self.inputs |= dict.fromkeys(x for x in traced(step.inputs) if x not in self.values)
-        self.size += member.size
-        self.axes = member.axes or self.axes
-        if member.is_row:
-            self.rows.update(step.results)
-
-    @property
-    def small(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The shapes of what there is once for each row: with ones where rows run, and without."""
-        assert self.shape is not None and self.axes is not None
-        kept = [(k, 1 if k in self.axes else n) for k, n in enumerate(self.shape)]
-        return tuple(n for _, n in kept), tuple(n for k, n in kept if k not in self.axes)
-
-    def take(self, other: "Unit") -> None:
-        """Have all steps of another group."""
-        self.steps = sorted(self.steps + other.steps, key=when)
-        self.values |= other.values
-        inputs = self.inputs | other.inputs
-        self.inputs = {x: None for x in inputs if x not in self.values}
-        self.size += other.size
-        self.axes = self.axes or other.axes
-        self.rows |= other.rows
-        other.joined = self
-
-    def __repr__(self) -> str:
-        head = f"rows of {self.shape} along {self.axes}" if self.axes else f"{self.shape}"
-        lines = [f"group over {head}:"] if self.is_group else []
-        return "\n".join([*lines, *(f"  {step}" for step in self.steps)])
 
 
 class Grouping:
     """Units of a draft's steps, as they are found."""
 
-    def __init__(self, inner: set[Traced]) -> None:
+    def __init__(self, draft: Draft) -> None:
         self.units: list[Unit] = []
         self.unit_of: dict[Traced, Unit] = {}
         self.readers: dict[Traced, list[Unit]] = {}  # groups that read a value from outside
-        self.inner = inner  # values that members of one group alone may need
+        self.wanted = set(traced(draft.wanted))
+        self.uses = Counter(x for step in draft.steps for x in traced(step.inputs))
 
     def add(self, step: Step) -> None:
-        for unit in self.candidates(step):
-            member = self.fits(unit, step)
-            if member is not None:
-                break
-        else:
-            unit, member = self.begun(step)
+        unit, member = self.place_for(step)
         unit.add(step, member)
         for x in traced(step.inputs):
             if x not in unit.values:
@@ -103,7 +53,34 @@ class Grouping:
             if unit.is_group and other is not unit and self.can_join(unit, other):
                 self.join(unit, other)
 
-    def begun(self, step: Step) -> tuple[Unit, "Member"]:
+    def place_for(self, step: Step) -> tuple[Unit, Member]:
+        """The unit that a step joins, or a new one, and what it is there."""
+        product = self.added_product(step)
+        if product is not None:
+            return product, Member(0)
+        for unit in self.candidates(step):
+            member = self.fits(unit, step)
+            if member is not None:
+                return unit, member
+        return self.begun(step)
+
+    def added_product(self, step: Step) -> Unit | None:
+        """The unit of the later one of two products, if a step adds them up and nobody else needs
+        them: it can be added to the earlier one where that is. In a group of sums all of its
+        products would wait for the last one."""
+        if step.op.name != "add" or len(set(traced(step.inputs))) < 2:
+            return None
+        units = [self.unit_of.get(x) for x in step.inputs]
+        if any(u is None or u.is_group or u.steps[0].op.name != "matmul" for u in units):
+            return None
+        for x in step.inputs:
+            alike = x.shape == step.results[0].shape and x.dtype == step.results[0].dtype
+            if not alike or self.uses[x] > 1 or x in self.wanted:
+                return None
+        later = max((u for u in units if u is not None), key=lambda u: u.number)
+        return later if len(later.steps) == 1 else None
+
+    def begun(self, step: Step) -> tuple[Unit, Member]:
         """A unit of its own."""
         unit, member = Unit(len(self.units), None), Member(0)
         size = weight(step)
@@ -172,7 +149,7 @@ class Grouping:
             if one.joined is None and one.before & both:
                 one.before = (one.before | unit.before | unit.bit) & ~other.bit
 
-    def fits(self, unit: Unit, step: Step) -> "Member | None":
+    def fits(self, unit: Unit, step: Step) -> Member | None:
         """What a step would be in a group; None if it can't join."""
         if self.behind(step, unit) & unit.bit:
             return None
@@ -194,26 +171,10 @@ class Grouping:
             x
             for x in values
             if x not in used
-            or x not in self.inner
+            or x in self.wanted
             or any(present(one) not in (unit, other) for one in self.readers.get(x, ()))
         ]
         return len(inputs) + len(outputs)
-
-
-def alone(step: Step) -> Unit:
-    """A step that isn't in a unit yet, as one."""
-    unit = Unit(-1, None)
-    unit.add(step, Member(0))
-    return unit
-
-
-class Member(NamedTuple):
-    """What a step is in a group: how many values its kernel has more, whether the result is one for
-    each row, and the axes that rows have since then."""
-
-    size: int
-    is_row: bool = False
-    axes: tuple[int, ...] | None = None
 
 
 def joined(unit: Unit, step: Step) -> Member | None:
@@ -258,23 +219,6 @@ def reads_along(unit: Unit, x: Traced) -> bool:
     return x not in unit.rows or x.shape == unit.small[0]
 
 
-def is_reduction(step: Step) -> bool:
-    x = step.inputs[0] if step.inputs else None
-    return (
-        step.op.name in REDUCTIONS
-        and type(x) is Traced
-        and x.dtype in TYPES
-        and x.dtype.kind == "f"
-        and math.prod(x.shape) > 0
-    )
-
-
-def axes_of(step: Step) -> tuple[int, ...]:
-    axis, rank = step.attrs["axis"], len(step.inputs[0].shape)
-    axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    return tuple(sorted(k % rank for k in axes))
-
-
 def is_shared(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
     """Whether there are rows enough for all threads; a long one is better reduced in parts."""
     size = math.prod(shape)
@@ -282,54 +226,13 @@ def is_shared(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
     return bool(axes) and (size < SERIAL or (length < CHUNK and size // length >= 64))
 
 
-weights: dict[Any, int | None] = {}
-
-
-def weight(step: Step) -> int | None:
-    """Values of a kernel that computes a step; None where there is none."""
-    op = step.op
-    if op.kind != "elementwise" or op.name not in OPS or not op.single_result:
-        return None
-    if step.results[0].device != "cpu" or not traced(step.inputs):
-        return None
-    types = tuple(None if x is None else TYPES.get(x.dtype) for x in step.inputs)
-    if any(x is not None and t is None for x, t in zip(step.inputs, types, strict=True)):
-        return None
-    key = op.name, types, step.results[0].dtype
-    if key not in weights:
-        inputs = [None if t is None else element(k, t) for k, t in enumerate(types)]
-        weights[key] = values_of(step, inputs)
-    return weights[key]
-
-
-def values_of(step: Step, inputs: list[Value | None]) -> int | None:
-    attrs = {k: v for k, v in step.attrs.items() if k != "device"}
-    try:
-        out = described(step, inputs, attrs)
-    except (Unsupported, TypeError):
-        return None
-    types: list[Type] = [out.type]
-    return len(walk([out])) if types[0].dtype == step.results[0].dtype else None
-
-
 def group(draft: Draft) -> list[Unit]:
     """Units in an order in which they can be done."""
-    found = Grouping({x for step in draft.steps for x in step.results} - set(traced(draft.wanted)))
+    found = Grouping(draft)
     for step in draft.steps:
         found.add(step)
-    return ordered([unit for unit in found.units if unit.joined is None])
-
-
-def present(unit: Unit) -> Unit:
-    """The unit that has a unit's steps now."""
-    while unit.joined is not None:
-        unit = unit.joined
-    return unit
-
-
-def when(step: Step) -> int:
-    """The place of a step in the recording."""
-    return int(step.results[0].name)
+    units = ordered([unit for unit in found.units if unit.joined is None])
+    return sink(units, draft)
 
 
 def ordered(units: list[Unit]) -> list[Unit]:

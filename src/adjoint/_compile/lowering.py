@@ -18,16 +18,18 @@ from ..backends.cpu.jit.compiler import compiled
 from ..backends.cpu.jit.runner import NativeKernel, word_of
 from ..backends.cpu.lowering.expressions import Expression
 from ..backends.cpu.lowering.maps import copying, lower_map
+from ..backends.cpu.lowering.matmul import add_product
 from ..backends.cpu.lowering.native import NativeLowering, kernel_of
 from ..backends.cpu.lowering.rows import lower_rows
 from ..backends.cpu.lowering.targets import host_features, target_with
 from ..backends.cpu.lowering.updates import chunk_table, many
 from ..backends.launches import Launch, Target
 from ..kernels.language import TYPES, Kernel, Value
+from ..kernels.ops import Unsupported
 from .describing import Numbers, described, filled, number_type, reduced, source
 from .draft import Fill, is_array
-from .groups import REDUCTIONS, Unit
 from .layouts import Buffer, Place, moved, part, whole
+from .units import REDUCTIONS, Unit, alone
 
 CHAIN = 24  # values of a kernel that is more than a few operations
 NEAREST, NEAR = 1 << 8, 1 << 15  # elements of arrays that stay in the nearest caches
@@ -54,6 +56,11 @@ class Launched(NamedTuple):
         results, scratch = self.launches[0].results, self.launches[0].scratch
         return self.buffers[len(self.places) - len(results) - len(scratch) :][: len(results)]
 
+    @property
+    def scratch(self) -> int:
+        """Bytes of scratch memory."""
+        return sum(one.bytes for one in self.launches[0].scratch)
+
 
 class HostStep(NamedTuple):
     """An op that is a function on arrays."""
@@ -61,6 +68,8 @@ class HostStep(NamedTuple):
     step: Step
     inputs: list[Any]  # places, or what isn't an array
     outputs: list[Place]
+
+    scratch = 0
 
     @property
     def steps(self) -> list[Step]:
@@ -110,8 +119,12 @@ class Lowerer:
         """`outputs`: the values of the unit that are needed outside of it."""
         if unit.is_group:
             self.add_group(unit, outputs)
-        else:
+        elif len(unit.steps) == 1:
             self.add_step(unit.steps[0])
+        elif not self.add_to_product(*unit.steps):
+            product, total = unit.steps
+            self.add_step(product)
+            self.add_group(alone(total), list(total.results))
 
     def add_group(self, unit: Unit, outputs: list[Traced]) -> None:
         kernel = described_group(unit, outputs)
@@ -182,13 +195,39 @@ class Lowerer:
         if step.op.is_self_made or not self.add_launches(step, operands):
             self.add_host_step(step, operands)
 
+    def add_to_product(self, product: Step, total: Step) -> bool:
+        """Add a product to another one, in its memory; false where that can't be done."""
+        (other,) = (x for x in total.inputs if x not in product.results)
+        place, factors = self.place(other), self.factors_of(product)
+        if place.buffer.kind != "scratch" or not place.is_whole:
+            return False
+        to = NativeLowering([x.layout() for x in factors], target_of(work(product)))
+        try:
+            add_product(to, *to.views)
+        except Unsupported:
+            return False
+        self.append(to.finished(), factors, {}, [product, total], [place])
+        self.places[total.results[0]] = place
+        return True
+
+    def factors_of(self, product: Step) -> list[Place]:
+        """Where the factors of a product lie; a transposed one that several small products read is
+        laid out by rows: packing it takes as long as one of them."""
+        x, y = map(self.place, product.inputs)
+        by_rows = y.strides[-1:] == (y.dtype.itemsize,)
+        if work(product) >= SMALL or self.factors[product.inputs[1]] < HOISTED or by_rows:
+            return [x, y]
+        if product.inputs[1] not in self.laid_out:
+            self.laid_out[product.inputs[1]] = self.copied(y)
+        return [x, self.laid_out[product.inputs[1]]]
+
     def add_launches(self, step: Step, operands: list[Any]) -> bool:
         if any(x is not None and not isinstance(x, Place) for x in operands):
             return False
         attrs = {key: value for key, value in step.attrs.items() if key != "device"}
         target = target_of(work(step))
-        if step.op.name == "matmul" and target.threads == 1:
-            operands[1] = self.by_rows(step.inputs[1], operands[1])
+        if step.op.name == "matmul":
+            operands = self.factors_of(step)
         found = lower(step.op.name, [x and x.layout() for x in operands], attrs, target)
         if found is None:
             operands = [x and self.copied(x) for x in operands]
@@ -211,15 +250,6 @@ class Lowerer:
         self.items.append(HostStep(step, operands, outputs))
 
     # Copies
-
-    def by_rows(self, x: Any, place: Place) -> Place:
-        """A factor, laid out by rows if it is transposed and several small products read it:
-        packing it takes as long as one of them."""
-        if self.factors[x] < HOISTED or place.strides[-1:] == (place.dtype.itemsize,):
-            return place
-        if x not in self.laid_out:
-            self.laid_out[x] = self.copied(place)
-        return self.laid_out[x]
 
     def copied(self, x: Place) -> Place:
         """x, or a copy without gaps."""

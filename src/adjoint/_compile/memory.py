@@ -1,6 +1,7 @@
 """Memory: one arena for all that is only needed during a run."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from .._trace.recording import Step, Traced
 from ..backends.launches import ALIGNMENT
@@ -68,9 +69,9 @@ def aligned(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
-def eager_peak(steps: list[Step], kept: Iterable[Traced]) -> int:
-    """Bytes that the results of recorded steps take at most, those kept at the end left out, when
-    each is freed after its last use."""
+def eager_peak(steps: list[Step], kept: Iterable[Traced], items: Iterable[Any]) -> int:
+    """Bytes that eager code needs at most for recorded steps beside what is kept at the end, if it
+    frees each result after its last use; of `items` it needs the scratch memory of ops."""
     base: dict[Traced, Traced] = {}
     last: dict[Traced, int] = {}
     for k, step in enumerate(steps):
@@ -79,13 +80,14 @@ def eager_peak(steps: list[Step], kept: Iterable[Traced]) -> int:
             base[step.results[0]] = base.get(inputs[0], inputs[0])
         last |= dict.fromkeys((base.get(x, x) for x in (*inputs, *step.results)), k)
     outlive = {base.get(x, x) for x in kept}
+    scratch = {item.steps[-1].results[0]: item.scratch for item in items if len(item.steps) == 1}
     live = peak = 0
     freed: dict[int, int] = {}
     for k, step in enumerate(steps):
         for x in step.results:
             if x not in base and x not in outlive:
-                live += nbytes(x)
-                freed[last[x]] = freed.get(last[x], 0) + nbytes(x)
-        peak = max(peak, live)
+                live += aligned(nbytes(x))
+                freed[last[x]] = freed.get(last[x], 0) + aligned(nbytes(x))
+        peak = max(peak, live + scratch.get(step.results[0], 0))
         live -= freed.get(k, 0)
     return peak

@@ -4,8 +4,8 @@ from collections import Counter
 
 from .._trace.recording import Traced
 from .draft import Draft, traced
-from .groups import Unit
 from .layouts import Place
+from .units import Unit
 
 
 def final_units(

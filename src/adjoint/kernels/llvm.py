@@ -64,6 +64,7 @@ class LLVMRenderer:
         self.depths = sorted({v.depth for v in kernel.values if v.op == "reduce"})
         self.elements = any(out.varies for out in kernel.outputs)
         self.stash = stashed(kernel)
+        self.stores = self.stash is not None or not kernel.reduces  # in the pass that is written
         self.helpers: dict[str, Function] = {}
         self.fixed: dict[Value, str] = {}
         self.write_chunk()
@@ -188,9 +189,11 @@ class LLVMRenderer:
                 self.fixed[reduction] = result(reduction, held)
         self.vectors.ahead = 0
         self.fix(max(self.depths))
+        self.stores = True
         if self.elements:
             with self.each_inner(places) as inside:
                 write(inside, lambda at, _: self.finish(at))
+        self.stores = self.stash is not None
 
     def write_strips(self, places: Places, count: str, body: Body) -> None:
         """Write a body for each vector along the columns, and for what is left after the last.
@@ -202,7 +205,8 @@ class LLVMRenderer:
         full = write.new(f"sdiv i64 {count}, {lanes}")
         rest = write.new(f"srem i64 {count}, {lanes}")
         beyond = self.moved(places, write.product(full, lanes))
-        spare = {a: write.alloca(self.vectors.stored(a.type)) for a in places if a.access != "b"}
+        used = [a for a in places if a.access != "b" and (self.stores or a not in self.outputs)]
+        spare = {a: write.alloca(self.vectors.stored(a.type)) for a in used}
         before, again, whole = write.block, write.label("again"), write.label("whole")
         rest_in, rest_out, end = write.label("rest_in"), write.label("rest_out"), write.label("end")
         write.jump(again)

@@ -49,6 +49,16 @@ def matmul(to: NativeLowering, x: View, y: View) -> None:
         lower_product(to, factors(x, y), x, y, out)
 
 
+def add_product(to: NativeLowering, x: View, y: View) -> View:
+    """Add x @ y, of matrices, to what is in the memory of the result."""
+    if x.ndim < 2 or y.ndim < 2 or x.shape[-2] == 1 == y.shape[-1]:
+        raise Unsupported("sums of products of vectors")
+    out = to.result((*batch_of(x, y), x.shape[-2], y.shape[-1]), x.dtype)
+    given = factors(x, y)
+    lower_product(to, given, x, y, out, steps=(given.columns, given.rows * given.columns))
+    return out
+
+
 def linear(to: NativeLowering, x: View, weight: View, bias: View | None) -> None:
     y = weight.swapped()
     if bias is None:

@@ -20,7 +20,7 @@ from ....kernels.rows import dot, norm
 from ...launches import View
 from ...spaces import Axes, Ints, axis_order, merged, steps_in
 from .expressions import CHUNK, LINE, STREAMED, Expression
-from .maps import array_words, number_words, strides_in
+from .maps import array_words, number_words, overwriting, strides_in
 from .native import NativeLowering, Words
 
 SHORT = 32  # elements of a row, below which rows are taken side by side
@@ -87,7 +87,14 @@ def lower_rows(
         access_of(step, x.itemsize, walk, one)
         for x, step, one in zip(walked, walk.steps, varies, strict=True)
     )
-    lower_walk(to, expression, walk, access, not any(own), walked, keys)
+    # Outputs are written in the last pass, but for what waits in their memory between passes.
+    last = stashed(expression.kernel) is None
+    free, taken = (
+        [x for x, one in zip(some, which, strict=True) if one and last]
+        for some, which in ((used, varies[: len(used)]), (targets, own))
+    )
+    overwrites = overwriting(to, free, taken)
+    lower_walk(to, expression, walk, access, not any(own), walked, keys, overwrites)
     return list(targets)
 
 
@@ -109,6 +116,7 @@ def lower_walk(
     only_rows: bool,
     arrays: Sequence[View],
     keys: Sequence[Any] | None,
+    overwrites: tuple[tuple[int, int], ...],
 ) -> None:
     wide = only_rows and walk.columns >= WIDE and "s" not in access
     lanes = WIDE * expression.lanes // 16 if wide else expression.lanes
@@ -122,7 +130,7 @@ def lower_walk(
     words |= number_words(expression, keys)
     loops = Loops(access, len(walk.outer.sizes), len(walk.inner.sizes), walk.along, lanes)
     kernel = expression.native(loops, goes_past(expression, walk, loops))
-    to.launch(kernel, -(-walk.rows // rows) * parts, words)
+    to.launch(kernel, -(-walk.rows // rows) * parts, words, overwrites)
 
 
 def goes_past(expression: Expression, walk: Walk, loops: Loops) -> bool:
