@@ -6,15 +6,17 @@ those, once for each row or again for each element. It may have several outputs.
 alone, but for a product and its addition to another one.
 
 No unit may depend on itself: a step joins a group only if nothing that it needs depends on the
-group in another way.
+group in another way. What a checkpoint computes again doesn't join what was there before.
 """
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 
 from .._trace.recording import Step, Traced
 from ..backends.cpu.lowering.expressions import CHUNK
-from .draft import Draft, traced
+from .draft import Draft, nbytes, traced
+from .schedule import peak, scheduled
 from .sinking import sink
 from .units import (
     MOST_ARRAYS,
@@ -34,7 +36,8 @@ SERIAL = 1 << 15  # elements, below which one thread does it anyway
 class Grouping:
     """Units of a draft's steps, as they are found."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, frugal: bool) -> None:
+        self.frugal = frugal
         self.units: list[Unit] = []
         self.unit_of: dict[Traced, Unit] = {}
         self.readers: dict[Traced, list[Unit]] = {}  # groups that read a value from outside
@@ -125,7 +128,11 @@ class Grouping:
         depends on one and is needed by the other."""
         if unit.shape != other.shape or (unit.axes or other.axes) != (other.axes or unit.axes):
             return False
-        if unit.size + other.size > MOST_VALUES:
+        if unit.run != other.run or unit.size + other.size > MOST_VALUES:
+            return False
+        if self.holds_up(unit, other.before, other.inputs) or self.holds_up(
+            other, unit.before, unit.inputs
+        ):
             return False
         if self.arrays(unit, other) > MOST_ARRAYS:
             return False
@@ -151,15 +158,27 @@ class Grouping:
 
     def fits(self, unit: Unit, step: Step) -> Member | None:
         """What a step would be in a group; None if it can't join."""
-        if self.behind(step, unit) & unit.bit:
+        behind, inputs = self.behind(step, unit), traced(step.inputs)
+        if step.run not in (0, unit.run) or behind & unit.bit:
+            return None
+        if self.holds_up(unit, behind, inputs):
             return None
         member = joined(unit, step)
         if member is None or unit.size + member.size > MOST_VALUES:
             return None
-        found = len(unit.inputs) + len(traced(step.inputs)) + len(unit.values) + 1
+        found = len(unit.inputs) + len(inputs) + len(unit.values) + 1
         if found > MOST_ARRAYS and self.arrays(unit, alone(step)) > MOST_ARRAYS:
             return None
         return member
+
+    def holds_up(self, unit: Unit, before: int, inputs: Iterable[Traced]) -> bool:
+        """Whether a frugal group shouldn't wait for the units of `before`: what it alone reads, and
+        what would wait with it, is more than those of its values that `inputs` has."""
+        if not self.frugal or not before & ~unit.before & ~unit.bit:
+            return False
+        reads = Counter(x for step in unit.steps for x in traced(step.inputs))
+        alone = (x for x in unit.inputs if x in self.unit_of and reads[x] == self.uses[x])
+        return sum(map(nbytes, alone)) > sum(nbytes(x) for x in inputs if x in unit.values)
 
     def arrays(self, unit: Unit, other: Unit) -> int:
         """How many arrays two groups would have together, as far as it is known: inputs, and values
@@ -227,25 +246,21 @@ def is_shared(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
 
 
 def group(draft: Draft) -> list[Unit]:
-    """Units in an order in which they can be done."""
-    found = Grouping(draft)
+    """Units in an order in which they can be done. Where groups would need more memory than single
+    steps do, since values wait for them, they are smaller."""
+    kept = traced(draft.wanted)
+    least = peak([[step] for step in draft.steps], kept)
+    units = grouped(draft, frugal=False)
+    most = peak([unit.steps for unit in units], kept)
+    if most <= least:
+        return units
+    smaller = grouped(draft, frugal=True)
+    return smaller if peak([unit.steps for unit in smaller], kept) < most else units
+
+
+def grouped(draft: Draft, frugal: bool) -> list[Unit]:
+    found = Grouping(draft, frugal)
     for step in draft.steps:
         found.add(step)
-    units = ordered([unit for unit in found.units if unit.joined is None])
-    return sink(units, draft)
-
-
-def ordered(units: list[Unit]) -> list[Unit]:
-    """Units after those that they depend on, otherwise as their first steps were recorded."""
-    done, out, waiting = 0, [], list(units)
-    while waiting:
-        rest = []
-        for unit in waiting:
-            if unit.before & ~done:
-                rest.append(unit)
-            else:
-                done |= unit.bit
-                out.append(unit)
-        assert len(rest) < len(waiting)
-        waiting = rest
-    return out
+    units = [unit for unit in found.units if unit.joined is None]
+    return sink(scheduled(units, draft), draft)

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._trace.recording import Step
-from ..backends.launches import Layout, contiguous
+from ..backends.launches import ALIGNMENT, Layout, contiguous
+
+LINE = ALIGNMENT  # bytes of a line of a cache
 
 
 class Buffer:
@@ -19,6 +21,7 @@ class Buffer:
         self.nbytes = nbytes
         self.number = number  # among those of its kind
         self.first = self.last = -1
+        self.alignment = LINE if nbytes >= LINE else 16  # that NumPy's small arrays have, too
         self.offset = 0  # of scratch, in the arena
         self.shared: Buffer | None = None  # whose memory it takes over
 
@@ -86,6 +89,16 @@ def part(x: Place, index: tuple) -> Place:
     found = seen_through(MOVES["slice"], x, index=index)
     assert found is not None
     return found
+
+
+def up_to(step: int, start: int) -> int:
+    """The first multiple of `step` from `start` on."""
+    return -(-start // step) * step
+
+
+def room(nbytes: int) -> int:
+    """Bytes that an array takes, with what is lost behind it."""
+    return up_to(LINE if nbytes >= LINE else 16, nbytes)
 
 
 def address(x: np.ndarray) -> int:

@@ -28,7 +28,7 @@ from ..kernels.language import TYPES, Kernel, Value
 from ..kernels.ops import Unsupported
 from .describing import Numbers, described, filled, number_type, reduced, source
 from .draft import Fill, is_array
-from .layouts import Buffer, Place, moved, part, whole
+from .layouts import Buffer, Place, moved, part, room, whole
 from .units import REDUCTIONS, Unit, alone
 
 CHAIN = 24  # values of a kernel that is more than a few operations
@@ -59,7 +59,7 @@ class Launched(NamedTuple):
     @property
     def scratch(self) -> int:
         """Bytes of scratch memory."""
-        return sum(one.bytes for one in self.launches[0].scratch)
+        return sum(room(one.bytes) for one in self.launches[0].scratch)
 
 
 class HostStep(NamedTuple):
@@ -96,8 +96,9 @@ class Lowerer:
 
     # Memory
 
-    def scratch(self, nbytes: int) -> Buffer:
+    def scratch(self, nbytes: int, alignment: int = 0) -> Buffer:
         buffer = Buffer("scratch", nbytes, len(self.buffers))
+        buffer.alignment = max(buffer.alignment, alignment)
         self.buffers.append(buffer)
         return buffer
 
@@ -171,7 +172,7 @@ class Lowerer:
         """Append launches; the memory of their results."""
         results, scratch = launches[0].results, launches[0].scratch
         own = [t.buffer for t in targets] or [self.scratch(x.bytes) for x in results]
-        rest = [self.scratch(x.bytes) for x in scratch]
+        rest = [self.scratch(x.bytes, x.alignment) for x in scratch]
         places = [(x.buffer, x.offset) for x in operands]
         places += [(buffer, 0) for buffer in (*own, *rest)]
         for buffer, one in zip(rest, scratch, strict=True):

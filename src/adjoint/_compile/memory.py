@@ -1,13 +1,12 @@
 """Memory: one arena for all that is only needed during a run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .._trace.recording import Step, Traced
-from ..backends.launches import ALIGNMENT
-from .draft import nbytes, traced
-from .layouts import MOVES, Buffer
+from .layouts import Buffer, room, up_to
 from .lowering import Launched, Lowerer
+from .schedule import peak
 
 
 def note_uses(to: Lowerer) -> None:
@@ -57,37 +56,16 @@ def place_scratch(buffers: Iterable[Buffer]) -> int:
         for other in sorted(beside, key=lambda b: b.offset):
             if other.offset - start >= buffer.nbytes:
                 break
-            start = max(start, aligned(other.offset + other.nbytes))
+            start = max(start, up_to(buffer.alignment, other.offset + other.nbytes))
         buffer.offset = start
         placed.append(buffer)
     for buffer in own:
         buffer.offset = root(buffer).offset
-    return max((aligned(b.offset + b.nbytes) for b in placed), default=0)
+    return max((b.offset + room(b.nbytes) for b in placed), default=0)
 
 
-def aligned(offset: int) -> int:
-    return -(-offset // ALIGNMENT) * ALIGNMENT
-
-
-def eager_peak(steps: list[Step], kept: Iterable[Traced], items: Iterable[Any]) -> int:
-    """Bytes that eager code needs at most for recorded steps beside what is kept at the end, if it
-    frees each result after its last use; of `items` it needs the scratch memory of ops."""
-    base: dict[Traced, Traced] = {}
-    last: dict[Traced, int] = {}
-    for k, step in enumerate(steps):
-        inputs = traced(step.inputs)
-        if step.op.name in MOVES and inputs:
-            base[step.results[0]] = base.get(inputs[0], inputs[0])
-        last |= dict.fromkeys((base.get(x, x) for x in (*inputs, *step.results)), k)
-    outlive = {base.get(x, x) for x in kept}
-    scratch = {item.steps[-1].results[0]: item.scratch for item in items if len(item.steps) == 1}
-    live = peak = 0
-    freed: dict[int, int] = {}
-    for k, step in enumerate(steps):
-        for x in step.results:
-            if x not in base and x not in outlive:
-                live += aligned(nbytes(x))
-                freed[last[x]] = freed.get(last[x], 0) + aligned(nbytes(x))
-        peak = max(peak, live + scratch.get(step.results[0], 0))
-        live -= freed.get(k, 0)
-    return peak
+def eager_peak(steps: Sequence[Step], kept: Iterable[Traced], items: Iterable[Any]) -> int:
+    """Bytes that eager code needs at most for recorded steps, with the scratch memory of ops that
+    items have too."""
+    scratch = {item.steps[-1].results[0]: item.scratch for item in items if item.steps}
+    return peak([[step] for step in steps], kept, scratch)

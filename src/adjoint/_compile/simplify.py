@@ -2,7 +2,8 @@
 
 Numbers take the place of arrays that are full of them, what depends on nothing is computed once,
 equal steps are one, those that change nothing are left out, and so are those that nobody needs.
-x + 0 stays (it makes 0 of -0), and so does x * 0 (NaN).
+x + 0 stays (it makes 0 of -0), and so does x * 0 (NaN). What a checkpoint computes again is done
+again.
 """
 
 import math
@@ -58,7 +59,8 @@ class Simplifier:
         result = step.results[0]
         inside = self.triangle(result, step.attrs["k"], step.attrs["upper"])
         nothing = Fill(np.zeros((), result.dtype).item(), (), result.dtype)
-        return Step(where_op.op, (inside, step.inputs[0], nothing), {}, step.results)
+        inputs = inside, step.inputs[0], nothing
+        return step._replace(op=where_op.op, inputs=inputs, attrs={})
 
     def triangle(self, x: Traced, k: int, upper: bool) -> Traced:
         """What is true inside of a triangle, which matrices of a shape share."""
@@ -94,9 +96,8 @@ class Simplifier:
             return (found,)
         if self.is_constant(step):
             return self.computed(step)
-        key = repr(
-            (step.op.name, step.inputs, [(x.shape, x.dtype) for x in fills(step)], step.attrs)
-        )
+        shapes = [(x.shape, x.dtype) for x in fills(step)]
+        key = repr((step.op.name, step.inputs, shapes, step.attrs, step.run))
         former = self.equal.setdefault(key, step.results)
         return () if former is step.results else former
 

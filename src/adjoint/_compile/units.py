@@ -36,6 +36,7 @@ class Unit:
         self.inputs: dict[Traced, None] = {}
         self.size = 0  # values of the kernel
         self.rows: set[Traced] = set()  # values that are one for each row
+        self.run = 0.0  # of a checkpoint's function, that the first step was in
         self.before = 0  # the units that it depends on, as bits
         self.joined: Unit | None = None  # the unit that has all of its steps now
 
@@ -44,6 +45,7 @@ class Unit:
         return self.shape is not None
 
     def add(self, step: Step, member: Member) -> None:
+        self.run = self.run if self.steps else step.run
         self.steps.append(step)
         self.values |= dict.fromkeys(step.results)
         self.inputs |= dict.fromkeys(x for x in traced(step.inputs) if x not in self.values)

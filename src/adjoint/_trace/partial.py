@@ -14,7 +14,7 @@ from .._core.shape_inference import infer_shapes
 from .._core.tensor import Tensor, wrap
 from .._foundation.errors import TraceError
 from .._foundation.modes import TRACE, mode
-from .recording import Before, Slot, Step, Trace, Traced, check_static
+from .recording import Before, Slot, Trace, Traced, check_static
 
 
 class PartialTrace(Trace):
@@ -54,8 +54,7 @@ class PartialTrace(Trace):
         if op.forward is None or op.kind == "elementwise":
             results = self.step(op, lifted, attrs, attached)
         elif op.differentiable and True in attached:
-            results = self.whole(op, inputs, attrs)
-            self.steps.append(Step(op, tuple(lifted), dict(attrs), results, attached))
+            results = self.noted(op, lifted, attrs, self.whole(op, inputs, attrs), attached)
         else:
             results = self.inline(op, inputs, attrs)
         return self.typed(op, raw) if recorded else raw, results

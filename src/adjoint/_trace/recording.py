@@ -59,7 +59,8 @@ class Traced:
 class Step(NamedTuple):
     """One recorded op: its inputs are Traced arrays, Python scalars or None.
 
-    `attached`: for each input, whether it has a gradient outside of the traced function.
+    `attached`: for each input, whether it has a gradient outside of the traced function. `run`: in
+    which further run of a checkpoint's function it was, if not 0.
     """
 
     op: Op
@@ -67,6 +68,7 @@ class Step(NamedTuple):
     attrs: dict[str, Any]
     results: tuple[Traced, ...]
     attached: tuple[bool, ...] = ()
+    run: float = 0
 
     def __repr__(self) -> str:
         attrs = [f"{key}={plain(value)}" for key, value in self.attrs.items()]
@@ -195,8 +197,7 @@ class Trace(Block):
             return results
         del self.steps[count:]
         results = tuple(self.new(x.shape, x.dtype, x.device) for x in results)
-        self.steps.append(Step(op, tuple(lifted), dict(attrs), results, attached))
-        return results
+        return self.noted(op, lifted, attrs, results, attached)
 
     def attachments(self, inputs: Any) -> tuple[bool, ...]:
         if not mode.word & GRAD:
@@ -234,7 +235,12 @@ class Trace(Block):
             shapes = infer_shapes(op, lifted, attrs)
             dtypes = infer_dtypes(op, [dtype_of(x) for x in lifted], attrs, device)
             results = tuple([self.new(s, d, device) for s, d in zip(shapes, dtypes, strict=True)])
-        self.steps.append(Step(op, tuple(lifted), dict(attrs), results, attached))
+        return self.noted(op, lifted, attrs, results, attached)
+
+    def noted(self, op: Op, lifted: list, attrs: dict, results: tuple, attached: tuple) -> tuple:
+        """The results of an op that becomes a step."""
+        run = 0 if mode.recomputing is None else mode.recomputing.start
+        self.steps.append(Step(op, tuple(lifted), dict(attrs), results, attached, run))
         return results
 
     def one_shape(self, op: Op, lifted: list) -> Shape | None:
