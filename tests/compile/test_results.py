@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint._compile.lowering import HostStep
 from adjoint._core.tensor import wrap
 from adjoint._foundation.trees import leaves
 from tests.support.arrays import normal
@@ -310,3 +311,39 @@ def test_what_failed_runs_again_with_better_data() -> None:
             function(F4, bad)
         same(function(F4, good), expected)
     assert len(function._programs) == 1
+
+
+LARGE_MADE = {
+    "arange": lambda: ad.arange(1_500_000) * 2,
+    "linspace": lambda: ad.linspace(0, 1, 1_500_000),
+    "eye": lambda: ad.eye(1200, 1100, k=-3) + ad.eye(1200, 1100, k=2),
+    "triangles": lambda: ad.triu(ad.ones((1200, 1100)), k=5) + ad.tril(ad.ones((1200, 1100)), k=5),
+}
+
+
+@pytest.mark.parametrize("name", LARGE_MADE)
+def test_large_arrays_that_are_made_of_nothing(name: str) -> None:
+    """Those of two axes aren't kept: one launch makes them."""
+    own = ad.compile(LARGE_MADE[name])
+    same(own(), LARGE_MADE[name]())
+    ((_, program),) = own._programs
+    assert not any(isinstance(item, HostStep) for item in program.built.items)
+    if name in ("eye", "triangles"):
+        assert sum(x.nbytes for x in program.built.code.constants) < own().nbytes
+
+
+def test_ops_of_users_may_be_called_as_ours_are() -> None:
+    plus = ad.op.elementwise("exp", x=lambda g: g, kernels={"cpu": lambda x: x + 1})
+    twice = ad.op.elementwise("negative", x=lambda g: 2 * g, forward=lambda x: x * 2)
+    total = ad.op.elementwise(
+        "multiply", inputs="x y", x=lambda g: g, y=lambda g: g, kernels={"cpu": np.add}
+    )
+    function = lambda x: (total(plus(x), ad.exp(x)), twice(twice(x)), total(x, 1.0))  # noqa: E731
+    same(compiled(function, F4), function(F4))
+    same(compiled(ad.grad(lambda x: twice(x).sum()), F4), ad.full_like(F4, 2))
+
+
+@pytest.mark.parametrize("number", [2**31, -(2**70), 10**40])
+def test_numbers_too_large_for_a_dtype_are_infinite(number: int) -> None:
+    x = ad.asarray([1.0, -2.0], dtype=ad.float16)
+    same(compiled(lambda x: x * number, x), x * number)

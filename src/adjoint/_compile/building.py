@@ -70,7 +70,7 @@ def build(
     places = sources.places()
     final, updated = final_units(draft, units, places, overwritable)
     updates = {draft.wanted[w]: over(places[sources.objects[k][0]], k) for w, k in updated.items()}
-    factors = Counter(step.inputs[1] for step in draft.steps if step.op.name == "matmul")
+    factors = Counter(step.inputs[1] for step in draft.steps if step.name == "matmul")
     to = Lowerer(places, updates, factors)
     for value, array in (draft.constants | sources.lent).items():
         to.places[value] = to.constant(array)

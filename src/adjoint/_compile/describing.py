@@ -32,7 +32,7 @@ def described(step: Step, inputs: list[Value | None], attrs: dict[str, Any]) -> 
         key: v if v is None or isinstance(v, Value | np.dtype) else constant(v, number)
         for key, v in attrs.items()
     }
-    return describe(step.op.name, inputs, **given)
+    return describe(step.name, inputs, **given)
 
 
 def number_type(inputs: list[Value | None]) -> Type:
@@ -69,7 +69,7 @@ def source(position: int, dtype: np.dtype, is_row: bool) -> Value:
 
 def reduced(step: Step, x: Value) -> Value:
     """A sum is rounded once, from a wider one if there is."""
-    out = reduce(step.op.name, convert(x, F32) if x.type == F16 else x)
+    out = reduce(step.name, convert(x, F32) if x.type == F16 else x)
     return convert(out, x.type)
 
 

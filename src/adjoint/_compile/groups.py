@@ -71,10 +71,10 @@ class Grouping:
         """The unit of the later one of two products, if a step adds them up and nobody else needs
         them: it can be added to the earlier one where that is. In a group of sums all of its
         products would wait for the last one."""
-        if step.op.name != "add" or len(set(traced(step.inputs))) < 2:
+        if step.name != "add" or len(set(traced(step.inputs))) < 2:
             return None
         units = [self.unit_of.get(x) for x in step.inputs]
-        if any(u is None or u.is_group or u.steps[0].op.name != "matmul" for u in units):
+        if any(u is None or u.is_group or u.steps[0].name != "matmul" for u in units):
             return None
         for x in step.inputs:
             alike = x.shape == step.results[0].shape and x.dtype == step.results[0].dtype
@@ -207,8 +207,8 @@ def joined(unit: Unit, step: Step) -> Member | None:
             return joined_row(unit, step, size)
         along = all(reads_along(unit, x) for x in traced(step.inputs))
         return Member(size) if along else None
-    if step.op.name in ("spread", "broadcast_to", "reshape") and step.inputs[0] in unit.rows:
-        if result.shape == unit.shape and step.op.name != "reshape":
+    if step.name in ("spread", "broadcast_to", "reshape") and step.inputs[0] in unit.rows:
+        if result.shape == unit.shape and step.name != "reshape":
             return Member(0)  # one for each row, seen from each element
         if result.shape in unit.small:
             return Member(0, True)

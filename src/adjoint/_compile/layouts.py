@@ -70,7 +70,7 @@ def whole(buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype) -> Place:
 
 def moved(step: Step, x: Place) -> Place | None:
     """Where a movement op's result lies in the memory of its input; None if it has to be copied."""
-    function = MOVES.get(step.op.name)
+    function = MOVES.get(step.name)
     return None if function is None else seen_through(function, x, **step.attrs)
 
 

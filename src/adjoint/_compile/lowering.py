@@ -189,8 +189,8 @@ class Lowerer:
             if place is not None:
                 self.places[step.results[0]] = place
                 return
-            if step.op.name in COPIES and step.results[0].dtype in TYPES:
-                COPIES[step.op.name](self, step)
+            if step.name in COPIES and step.results[0].dtype in TYPES:
+                COPIES[step.name](self, step)
                 return
         operands = [self.place(x) if is_array(x) else x for x in step.inputs]
         if step.op.is_self_made or not self.add_launches(step, operands):
@@ -227,12 +227,12 @@ class Lowerer:
             return False
         attrs = {key: value for key, value in step.attrs.items() if key != "device"}
         target = target_of(work(step))
-        if step.op.name == "matmul":
+        if step.name == "matmul":
             operands = self.factors_of(step)
-        found = lower(step.op.name, [x and x.layout() for x in operands], attrs, target)
+        found = lower(step.name, [x and x.layout() for x in operands], attrs, target)
         if found is None:
             operands = [x and self.copied(x) for x in operands]
-            found = lower(step.op.name, [x and x.layout() for x in operands], attrs, target)
+            found = lower(step.name, [x and x.layout() for x in operands], attrs, target)
         if found is None or len(found[0].results) != len(step.results):
             return False
         own = self.append(found, [x for x in operands if x is not None], attrs, [step])
@@ -380,7 +380,7 @@ COPIES = {"reshape": reshape, "concat": concat, "place": place, "pad": pad}
 
 def work(step: Step) -> float:
     """How much a step has to do, where that decides whether threads should share it."""
-    if step.op.name not in ("matmul", "linear"):
+    if step.name not in ("matmul", "linear"):
         return math.inf
     return math.prod(step.results[0].shape) * step.inputs[0].shape[-1]
 
@@ -424,9 +424,9 @@ def described_group(unit: Unit, outputs: list[Traced]) -> GroupKernel:
     for step in unit.steps:
         out = step.results[0]
         inputs: list[Any] = [
-            read(x, out in unit.rows and step.op.name not in REDUCTIONS) for x in step.inputs
+            read(x, out in unit.rows and step.name not in REDUCTIONS) for x in step.inputs
         ]
-        if step.op.name in REDUCTIONS:
+        if step.name in REDUCTIONS:
             values[out] = reduced(step, inputs[0])
         elif step.op.kind == "movement":
             values[out] = inputs[0]

@@ -44,7 +44,7 @@ def peak(
     for k, part in enumerate(parts):
         own = {x for step in part for x in step.results}
         inputs = [x for step in part for x in traced(step.inputs) if x not in own]
-        if len(part) == 1 and part[0].op.name in MOVES and inputs:
+        if len(part) == 1 and part[0].name in MOVES and inputs:
             base[part[0].results[0]] = base.get(inputs[0], inputs[0])
         last |= dict.fromkeys((base.get(x, x) for x in inputs), k)
     outlive = {base.get(x, x) for x in kept}

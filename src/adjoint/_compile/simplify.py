@@ -15,7 +15,7 @@ import numpy as np
 from .._core.execute import as_array
 from .._foundation.silence import compute
 from .._trace.recording import Step, Traced
-from ..primitives.elementwise import greater_equal
+from ..primitives.elementwise import equal, greater_equal
 from ..primitives.elementwise import where as where_op
 from .draft import Draft, Fill, is_array, nbytes, traced, with_fills
 from .layouts import MOVES
@@ -36,14 +36,14 @@ class Simplifier:
         self.equal: dict[str, tuple] = {}
         self.made_by: dict[Traced, Step] = {}
         self.ranges: dict[tuple, Traced] = {}
-        self.triangles: dict[tuple, Traced] = {}
+        self.masks: dict[tuple, Traced] = {}
         self.steps: list[Step] = []
 
     def found(self, x: Any) -> Any:
         return self.known.get(x, x) if type(x) is Traced else x
 
     def add(self, step: Step) -> None:
-        if step.op.name == "triangle" and step.results[0].device == "cpu":
+        if step.name in ("triangle", "eye") and step.results[0].device == "cpu":
             step = self.masked(step)
         elementwise = step.op.kind == "elementwise"
         inputs = with_fills(step) if elementwise else step.inputs
@@ -55,25 +55,26 @@ class Simplifier:
             self.made_by |= dict.fromkeys(step.results, step)
 
     def masked(self, step: Step) -> Step:
-        """A triangle as a choice of elements."""
+        """A triangle of x, or an identity matrix, as a choice of elements."""
         result = step.results[0]
-        inside = self.triangle(result, step.attrs["k"], step.attrs["upper"])
-        nothing = Fill(np.zeros((), result.dtype).item(), (), result.dtype)
-        inputs = inside, step.inputs[0], nothing
+        zero, one = (Fill(np.array(n, result.dtype).item(), (), result.dtype) for n in (0, 1))
+        x = one if step.name == "eye" else step.inputs[0]
+        inputs = self.mask(result, step.attrs["k"], step.attrs.get("upper")), x, zero
         return step._replace(op=where_op.op, inputs=inputs, attrs={})
 
-    def triangle(self, x: Traced, k: int, upper: bool) -> Traced:
-        """What is true inside of a triangle, which matrices of a shape share."""
+    def mask(self, x: Traced, k: int, upper: bool | None) -> Traced:
+        """What is true above or below the k-th diagonal, or on it, which matrices of a shape share;
+        made of two rows of numbers, as it may be large itself."""
         rows, columns = x.shape[-2:]
         key = rows, columns, k, upper
-        if key not in self.triangles:
+        if key not in self.masks:
             inside = Traced(f"{x.name}.inside", (rows, columns), np.dtype(bool), "cpu", None)
             down = self.range(min(max(k, -rows), columns), rows, (rows, 1))
             along = self.range(0, columns, (1, columns))
-            pair = (along, down) if upper else (down, along)
-            self.add(Step(greater_equal.op, pair, {}, (inside,)))
-            self.triangles[key] = inside
-        return self.triangles[key]
+            op = equal.op if upper is None else greater_equal.op
+            self.add(Step(op, (along, down) if upper else (down, along), {}, (inside,)))
+            self.masks[key] = inside
+        return self.masks[key]
 
     def range(self, start: int, count: int, shape: tuple[int, ...]) -> Traced:
         """Whole numbers one after the other, as a constant."""
@@ -88,16 +89,16 @@ class Simplifier:
         """What stands for the results of a step already; nothing, if it has to be done."""
         if step.op.random or step.op.is_self_made:
             return ()
-        rule = RULES.get(step.op.name)
+        rule = RULES.get(step.name)
         found = rule(self, step) if rule else None
-        if found is None and step.op.name in MOVES and type(step.inputs[0]) is Fill:
+        if found is None and step.name in MOVES and type(step.inputs[0]) is Fill:
             found = step.inputs[0]._replace(shape=step.results[0].shape)
         if found is not None:
             return (found,)
         if self.is_constant(step):
             return self.computed(step)
         shapes = [(x.shape, x.dtype) for x in fills(step)]
-        key = repr((step.op.name, step.inputs, shapes, step.attrs, step.run))
+        key = repr((step.name, step.inputs, shapes, step.attrs, step.run))
         former = self.equal.setdefault(key, step.results)
         return () if former is step.results else former
 
@@ -108,12 +109,14 @@ class Simplifier:
             return False
         if any(x.device != "cpu" for x in step.results):
             return False
+        if not arrays:
+            return True  # there is no kernel that makes something of nothing
         given = sum(nbytes(x) for x in arrays if type(x) is Traced)
         return sum(map(nbytes, step.results)) <= max(LARGEST, given) or all_fills(step)
 
     def computed(self, step: Step) -> tuple:
         """The results of a step on constants."""
-        if step.op.name == "full":
+        if step.name == "full":
             return (full(step),)
         small = all_fills(step)
         inputs = [self.value(x, small) for x in step.inputs]
@@ -136,7 +139,7 @@ class Simplifier:
 
 def all_fills(step: Step) -> bool:
     """Whether one number tells all elements of the result."""
-    if step.op.name == "full":
+    if step.name == "full":
         return True
     return (
         step.op.kind == "elementwise"
@@ -206,7 +209,7 @@ def twice(name: str) -> Callable:
 
     def rule(to: Simplifier, step: Step) -> Any:
         before = to.made_by.get(step.inputs[0])
-        return before.inputs[0] if before is not None and before.op.name == name else None
+        return before.inputs[0] if before is not None and before.name == name else None
 
     return rule
 
@@ -217,7 +220,7 @@ def cast(to: Simplifier, step: Step) -> Any:
     if same(step, x) is not None:
         return x
     before = to.made_by.get(x)
-    if before is None or before.op.name != "cast":
+    if before is None or before.name != "cast":
         return None
     source = before.inputs[0]
     exact = is_array(source) and np.can_cast(source.dtype, x.dtype, "safe")
@@ -233,7 +236,7 @@ def permute_dims(to: Simplifier, step: Step) -> Any:
     if axes == tuple(range(len(axes))):
         return step.inputs[0]
     before = to.made_by.get(step.inputs[0])
-    if before is None or before.op.name != "permute_dims":
+    if before is None or before.name != "permute_dims":
         return None
     together = tuple(before.attrs["axes"][k] for k in axes)
     return before.inputs[0] if together == tuple(range(len(axes))) else None

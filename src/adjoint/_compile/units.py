@@ -103,7 +103,7 @@ def when(step: Step) -> int:
 def is_reduction(step: Step) -> bool:
     x = step.inputs[0] if step.inputs else None
     return (
-        step.op.name in REDUCTIONS
+        step.name in REDUCTIONS
         and type(x) is Traced
         and x.dtype in TYPES
         and x.dtype.kind == "f"
@@ -123,7 +123,7 @@ weights: dict[Any, int | None] = {}
 def weight(step: Step) -> int | None:
     """Values of a kernel that computes a step; None where there is none."""
     op = step.op
-    if op.kind != "elementwise" or op.name not in OPS or not op.single_result:
+    if op.kind != "elementwise" or step.name not in OPS or not op.single_result:
         return None
     if step.results[0].device != "cpu" or not traced(step.inputs):
         return None

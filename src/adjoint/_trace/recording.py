@@ -70,6 +70,11 @@ class Step(NamedTuple):
     attached: tuple[bool, ...] = ()
     run: float = 0
 
+    @property
+    def name(self) -> str:
+        """The name of an op of ours: users may have given it to one of theirs, too."""
+        return "" if self.op.is_self_made else self.op.name
+
     def __repr__(self) -> str:
         attrs = [f"{key}={plain(value)}" for key, value in self.attrs.items()]
         call = f"{self.op.name}({', '.join([*map(repr, self.inputs), *attrs])})"

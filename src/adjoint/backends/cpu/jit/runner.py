@@ -113,7 +113,7 @@ def word_of(number: Any, dtype: np.dtype) -> int:
         return int(number)
     form = "<" + FORMATS[dtype.str[1:]]
     try:
-        packed = struct.pack(form, number)
+        packed = struct.pack(form, float(number) if dtype.kind == "f" else number)
     except OverflowError:
         packed = struct.pack(form, math.copysign(math.inf, number))
     return struct.unpack("<q", packed)[0]

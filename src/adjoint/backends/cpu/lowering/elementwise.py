@@ -18,7 +18,7 @@ def launcher_of(
     name: str, dtypes: tuple, attributes: tuple[str, ...], dtype: np.dtype | None
 ) -> Launcher | None:
     """The launcher of an op's kernel for arrays of these dtypes; None where it has none."""
-    if any(t is not None and t not in TYPES for t in dtypes):
+    if not dtypes or any(t is not None and t not in TYPES for t in dtypes):
         return None
     try:
         return Launcher(kernel_of(name, dtypes, attributes, dtype))
