@@ -9,6 +9,7 @@ from .draft import nbytes
 from .executable import Program
 from .lowering import HostStep, Launched
 from .memory import eager_peak
+from .units import MOST_ARRAYS, MOST_VALUES, Unit
 
 
 def explained(name: str, programs: Sequence[Program], eager: Mapping[Any, str]) -> str:
@@ -37,18 +38,49 @@ def body(program: Program) -> list[str]:
     launched = [item for item in built.items if isinstance(item, Launched)]
     kernels = Counter(launch.kernel.name for item in launched for launch in item.launches)
     count = len({launch.kernel.address for item in launched for launch in item.launches})
+    used = sum(buffer.nbytes for item in launched for buffer in {*item.buffers})
     peak = eager_peak(program.graph.steps, program.wanted, built.items)
+    results = sum(nbytes(place) for place in built.code.results)
     lines = [
-        f"{len(program.graph.steps)} recorded ops, {len(built.draft.steps)} after simplifying, "
-        f"{sum(kernels.values())} launches of {count} kernels",
-        "  " + ", ".join(f"{name} {times}" for name, times in kernels.most_common()),
+        f"{len(program.graph.steps)} recorded ops, {len(built.draft.steps)} after simplifying",
+        f"{kernels.total()} launches of {count} kernels, on arrays of {show_bytes(used)}",
+        f"  {counted(kernels)}",
         f"arena {show_bytes(built.code.arena)} (eager: {show_bytes(peak)} at its peak), results "
-        f"{show_bytes(sum(nbytes(place) for place in built.code.results))} at each call",
+        f"{show_bytes(results)} at each call",
     ]
     if built.updated:
         lines.append(f"{len(built.updated)} tensors are changed in place")
+    apart = Counter(reason_apart(*pair) for pair in neighbours(built.units))
+    if apart:
+        lines.append(f"groups that aren't one: {counted(apart)}")
     host = Counter(item.step.op.name for item in built.items if isinstance(item, HostStep))
     if host:
-        names = ", ".join(f"{name} {times}" for name, times in host.most_common())
-        lines.append(f"in Python, as there is no kernel: {names}")
+        lines.append(f"in Python, as there is no kernel: {counted(host)}")
     return lines
+
+
+def counted(names: Counter[str]) -> str:
+    return ", ".join(f"{name} {times}" for name, times in names.most_common())
+
+
+def neighbours(units: Sequence[Unit]) -> set[tuple[Unit, Unit]]:
+    """Pairs of groups of which one needs the other."""
+    groups = [unit for unit in units if unit.is_group]
+    maker = {x: unit for unit in groups for x in unit.values}
+    return {(maker[x], unit) for unit in groups for x in unit.inputs if x in maker}
+
+
+def reason_apart(one: Unit, other: Unit) -> str:
+    """Why two groups aren't one."""
+    inputs = {x for x in (*one.inputs, *other.inputs) if x not in one.values}
+    if one.run != other.run:
+        return "computed again for a checkpoint"
+    if one.shape != other.shape:
+        return "other shapes"
+    if one.axes and other.axes and one.axes != other.axes:
+        return "sums along other axes"
+    if one.size + other.size > MOST_VALUES:
+        return f"more than {MOST_VALUES} values"
+    if len(inputs) >= MOST_ARRAYS:
+        return f"more than {MOST_ARRAYS} arrays"
+    return "something else comes between"
