@@ -303,3 +303,21 @@ def test_other_threads_notice_nothing():
     assert met == [0.25, 0.5] and [type(x) for x in met] == [float, float]
     assert recorded.settings.read() == (2**30, 1 / 0.75)
     assert state()[1] is False
+
+
+def test_other_threads_draw_while_a_function_is_recorded():
+    generator, drawn = ad.random.Generator(5), []
+
+    def function():
+        first = generator.normal((3,))
+        thread = threading.Thread(target=lambda: drawn.append(generator.normal((3,))))
+        thread.start()
+        thread.join(60)
+        return first
+
+    own = ad.compile(function)
+    own()
+    fresh = ad.random.Generator(5)
+    expected = [fresh.normal((3,)) for _ in range(2)]
+    np.testing.assert_array_equal(drawn[0].numpy(), expected[0].numpy())
+    np.testing.assert_array_equal(own().numpy(), fresh.normal((3,)).numpy())

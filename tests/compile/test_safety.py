@@ -549,6 +549,7 @@ def test_values_that_another_thread_takes_during_a_run_stay_as_they_are(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning")  # JAX's, if it is there
 def test_a_forked_child_and_its_parent_both_go_on() -> None:
     side = compiled_training()
     for _ in range(2):

@@ -827,3 +827,19 @@ def test_a_recomputed_part_of_a_step_draws_the_same_numbers() -> None:
     twins = Twins(make)
     for _ in range(3):
         twins(X, Y)
+
+
+def test_statistics_of_all_batches() -> None:
+    """Without momentum they depend on a count, which is another one at each run."""
+    batches = [ad.random.normal((8, 3)) for _ in range(4)]
+    eager, traced, compiled = (ad.nn.BatchNorm1d(3, momentum=None) for _ in range(3))
+    own, graph = ad.compile(compiled), ad.trace(traced, batches[0])
+    for x in batches:
+        expected = eager(x).detach().numpy()
+        np.testing.assert_array_equal(graph(x).detach().numpy(), expected)
+        np.testing.assert_allclose(own(x).detach().numpy(), expected, rtol=1e-5, atol=1e-6)
+        for other in (traced, compiled):
+            found = dict(other.named_buffers())
+            for name, buffer in eager.named_buffers():
+                np.testing.assert_allclose(found[name].numpy(), buffer.numpy(), rtol=1e-6)
+    assert len(own._programs) == 1

@@ -27,7 +27,6 @@ class PartialTrace(Trace):
     def __init__(self) -> None:
         super().__init__()
         self.constants: dict[tuple[int, int], tuple[Traced, Tensor]] = {}
-        self.states: dict[Any, tuple[Traced, Tensor]] = {}  # by generator: at first, and now
         self._inside: dict[int, Any] = {}  # tensors and raw arrays that the function made
 
     # Ops
@@ -182,13 +181,11 @@ class PartialTrace(Trace):
             self.outer.read_grad(tensor)
 
     def state_of(self, generator: Any) -> Tensor:
-        """Where a generator draws from: a stand-in for its state, that no other thread sees."""
-        if self.is_inside(generator._state):
-            return generator._state
-        if generator not in self.states:
-            first = self.like(generator._state)
-            self.states[generator] = first, wrap(first)
-        return self.states[generator][1]
+        inside = self.is_inside(generator._state)
+        return generator._state if inside else super().state_of(generator)
+
+    def note_state(self, generator: Any, first: Traced) -> None:
+        """vmap asks the generators itself."""
 
     def undo(self) -> None:
         """Changes to what isn't known are undone; they are made when it is."""

@@ -154,6 +154,7 @@ class Trace(Block):
         self.changes_seen = 0  # of tensors from outside
         self.impure: dict[Traced, str] = {}  # results of ops whose forward did more than compute
         self.generators: dict[int, Any] = {}  # by the ids of their states
+        self.states: dict[Any, tuple[Traced, Tensor]] = {}  # by generator: at first, and now
         self.below: dict[int, Tensor] = {}  # by position: what computed arguments are computed from
         self.former = mode.word, mode.trace, mode.draws
         self.calls_at_end: list[tuple] = []
@@ -366,9 +367,21 @@ class Trace(Block):
         """A condition on values without which the function would raise: a replay doesn't look."""
 
     def state_of(self, generator: Any) -> Tensor:
-        """Where a generator is; a replay asks it anew."""
+        """Where a generator draws from: a stand-in for its state, that no other thread sees; a
+        replay asks the generator anew."""
+        state = generator._state
+        if self.owns(state.raw):
+            return state  # the function made it
+        if generator not in self.states:
+            first = self.like(state)
+            self.states[generator] = first, wrap(first)
+            self.note_state(generator, first)
+        return self.states[generator][1]
+
+    def note_state(self, generator: Any, first: Traced) -> None:
+        """A generator is asked for the first time."""
         self.generators[id(generator._state)] = generator
-        return generator._state
+        self.captures[id(first)] = first, Slot(generator._state)
 
     def argument(self, tensor: Tensor, position: int, requires_grad: bool, grad: bool) -> Tensor:
         """A tensor without values that stands for an argument; `grad`: whether it has one."""
@@ -402,6 +415,9 @@ class Trace(Block):
             untouched = grad is before.grad and start is None
             if not untouched and (grad is None or grad.raw is not start):
                 out.append((Slot(owner, grad=True), grad, True))
+        for generator, (first, now) in self.states.items():
+            if now.raw is not first:
+                out.append((Slot(generator._state), now, True))
         return out
 
 

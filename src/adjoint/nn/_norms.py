@@ -87,7 +87,7 @@ def batch_norm(
     weight: Any = None,
     bias: Any = None,
     training: bool = False,
-    momentum: float = 0.1,
+    momentum: float | Tensor = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
     """x (N, C, ...) with mean 0 and variance 1 in each channel, times `weight`, plus `bias`.
@@ -107,7 +107,8 @@ def batch_norm(
     statistics = {"running_mean": running_mean, "running_var": running_var}
     check_parameters("batch_norm", shape, weight=weight, bias=bias, **statistics)
     eps = as_number("batch_norm", "eps", eps)
-    momentum = as_number("batch_norm", "momentum", momentum)
+    if not isinstance(momentum, Tensor):  # a module's, of a count that isn't known in a trace
+        momentum = as_number("batch_norm", "momentum", momentum)
     if not training:
         return with_running("batch_norm", x, running_mean, running_var, weight, bias, eps)
     axes = (0, *range(2, x.ndim))
@@ -132,7 +133,7 @@ def instance_norm(
     weight: Any = None,
     bias: Any = None,
     use_input_stats: bool = True,
-    momentum: float = 0.1,
+    momentum: float | Tensor = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
     """x (N, C, ...) with mean 0 and variance 1 in each channel of each sample.
@@ -212,13 +213,16 @@ def with_running(
     return scaled(x - per_channel(x, running_mean), per_channel(x, scale), per_channel(x, bias))
 
 
-def move(running: Any, value: Tensor, momentum: float, factor: float = 1.0) -> None:
+def move(running: Any, value: Tensor, momentum: float | Tensor, factor: float = 1.0) -> None:
     """Change a running statistic, if there is one: this tensor, and no gradient. A checkpoint that
     runs again has changed it already."""
     if running is not None and not is_recomputing():
         with no_grad():
             value = astype(value.detach(), running.dtype, copy=False)
-            running[...] = running * (1 - momentum) + value * (momentum * factor)
+            kept, taken = 1 - momentum, momentum * factor
+            if isinstance(kept, Tensor):  # rounded as numbers are
+                kept, taken = (astype(part, running.dtype) for part in (kept, taken))
+            running[...] = running * kept + value * taken
 
 
 def last_axes(

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._core.tensor import Tensor
-from ..._foundation.dtypes import int64
+from ..._foundation.dtypes import float64, int64
 from ..._foundation.errors import ShapeError
-from ..._foundation.modes import is_recomputing, no_grad
+from ..._foundation.modes import is_recomputing, is_tracing, no_grad
 from ...functions._arguments import as_number, as_real, as_shape
 from ...functions.creation import ones, tensor, zeros
+from ...functions.elementwise import astype
 from ...functions.shapes import expand_dims, squeeze
 from .. import functional as F
 from .._parameter import Parameter
@@ -131,12 +132,16 @@ class BatchNorm(ChannelNorm):
             self.num_batches_tracked += 1
         return out
 
-    def _step(self) -> float:
+    def _step(self) -> float | Tensor:
         """How far running statistics move; without momentum they are the mean of all batches."""
         if self.momentum is not None:
             return self.momentum
         counted = self.num_batches_tracked
-        return 0.0 if counted is None else 1 / (int(counted.item()) + 1)
+        if counted is None:
+            return 0.0
+        if is_tracing() and self.running_mean.device == counted.device:
+            return 1 / (astype(counted, float64) + 1)  # it will be another one at each run
+        return 1 / (int(counted.item()) + 1)
 
 
 class BatchNorm1d(BatchNorm, forms=("NC", "NCL")):
