@@ -87,7 +87,7 @@ def batch_norm(
     weight: Any = None,
     bias: Any = None,
     training: bool = False,
-    momentum: float | Tensor = 0.1,
+    momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
     """x (N, C, ...) with mean 0 and variance 1 in each channel, times `weight`, plus `bias`.
@@ -107,8 +107,23 @@ def batch_norm(
     statistics = {"running_mean": running_mean, "running_var": running_var}
     check_parameters("batch_norm", shape, weight=weight, bias=bias, **statistics)
     eps = as_number("batch_norm", "eps", eps)
-    if not isinstance(momentum, Tensor):  # a module's, of a count that isn't known in a trace
-        momentum = as_number("batch_norm", "momentum", momentum)
+    momentum = as_number("batch_norm", "momentum", momentum)
+    given = x, running_mean, running_var, weight, bias
+    return moving_batch_norm(*given, training=training, momentum=momentum, eps=eps)
+
+
+def moving_batch_norm(
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Any,
+    bias: Any,
+    training: bool,
+    momentum: float | Tensor,
+    eps: float,
+) -> Tensor:
+    """batch_norm of arguments that are checked; `momentum` may be of a count that isn't known."""
+    shape = (x.shape[1],)
     if not training:
         return with_running("batch_norm", x, running_mean, running_var, weight, bias, eps)
     axes = (0, *range(2, x.ndim))
@@ -133,7 +148,7 @@ def instance_norm(
     weight: Any = None,
     bias: Any = None,
     use_input_stats: bool = True,
-    momentum: float | Tensor = 0.1,
+    momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
     """x (N, C, ...) with mean 0 and variance 1 in each channel of each sample.

@@ -12,6 +12,7 @@ from ...functions.creation import ones, tensor, zeros
 from ...functions.elementwise import astype
 from ...functions.shapes import expand_dims, squeeze
 from .. import functional as F
+from .._norms import moving_batch_norm
 from .._parameter import Parameter
 from .applied import Kind, check_multiple, count, kind, settings
 
@@ -118,14 +119,16 @@ class BatchNorm(ChannelNorm):
         mean, var = self.running_mean, self.running_var
         if self.training and not tracks:
             mean = var = None  # they stay as they are
-        out = F.batch_norm(
+        step = self._step() if tracks else 0.0
+        normal = moving_batch_norm if isinstance(step, Tensor) else F.batch_norm
+        out = normal(
             self._checked(x),
             mean,
             var,
             self.weight,
             self.bias,
             self.training or (mean is None and var is None),
-            self._step() if tracks else 0.0,
+            step,  # type: ignore[arg-type]
             self.eps,
         )
         if tracks and self.num_batches_tracked is not None and not is_recomputing():
