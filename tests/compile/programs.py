@@ -142,7 +142,12 @@ class Program(NamedTuple):
             if self.steps[0].number % 2:
                 state.weight.grad = None
         values = [value.detach() for value in values]
-        return {"last": values[-1], "nested": (values[-2].T, [values[3][0], None], self.dtype)}
+        turned = [value.T for value in values]  # before themselves: they may have one memory
+        return {
+            "turned": turned,
+            "last": values[-1],
+            "nested": (values, [values[3][0], self.dtype]),
+        }
 
 
 NUMBERS = st.integers(0, 7)

@@ -140,6 +140,7 @@ RESULTS: dict[str, Callable] = {
     "a view of an argument": lambda x: x.mT,
     "a view of a captured tensor": lambda x: W[1:, ::-1],
     "a view of a result": lambda x: (y := x * 3, y.mT, y[::-1]),
+    "a transposed result before itself": lambda x: ((y := x * 3).mT, y, y.mT, y.reshape((4, 3))),
     "a view of what isn't a result": lambda x: (x * 3)[1:, ::2],
     "a broadcast result": lambda x: ad.broadcast_to(ad.max(x, axis=0), (5, 4)),
     "a constant": lambda x: ad.ones((2, 3)),

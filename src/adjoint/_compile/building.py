@@ -120,13 +120,16 @@ def outputs_of(draft: Draft, units: list[Unit]) -> dict[Unit, list[Traced]]:
 def finish(to: Lowerer, x: Any) -> Place:
     """Where a wanted value is at the end of a run, in memory of its own."""
     place = to.place(x)
-    if place.is_whole and place.buffer.kind in ("result", "host"):
+    former = to.finished.get(place.buffer)
+    if place.is_whole and (place.buffer.kind == "host" or (former and former.is_whole)):
         return place
     if place.buffer.kind == "scratch" and is_dense(place):
         place.buffer.kind = "result"
+        to.finished[place.buffer] = place
         return place
     out = whole(to.scratch(nbytes(x)), x.shape, x.dtype)
     out.buffer.kind = "result"
+    to.finished[out.buffer] = out
     to.copy(place, out)
     return out
 

@@ -93,6 +93,7 @@ class Lowerer:
         self.constants: list[np.ndarray] = []
         self.factors = factors  # how many products have a value as their second factor
         self.laid_out: dict[Any, Place] = {}
+        self.finished: dict[Buffer, Place] = {}  # memory of results, and how the first lies there
 
     # Memory
 
