@@ -73,6 +73,8 @@ def apply(op: Op, inputs: Any, attrs: dict) -> Any:
     else:
         raw, results = execute(op, inputs, attrs)
     outputs = tuple(wrap(as_array(result)) for result in results)
+    if word & TRACE:
+        mode.trace.note_made(outputs)
     if word & GRAD and op.differentiable:
         record(op, inputs, raw, outputs, attrs)
     if word & ANOMALY:

@@ -224,6 +224,8 @@ class Tensor:
                 f"runs its function, only shape {self.shape} and dtype {self.dtype}; use ad.where "
                 "instead of `if`, and return what you want to look at"
             )
+        if mode.trace is not None:
+            mode.trace.note_value(self, function)
         view = module.to_numpy(self.raw).view()
         view.flags.writeable = False
         return view
@@ -289,6 +291,8 @@ class Tensor:
         module = backends.LOADED.get(type(self.raw))
         if module is None:
             return f"tensor(traced, {describe(self)})"
+        if mode.trace is not None:
+            mode.trace.note_value(self, "repr")
         values = np.array2string(
             module.to_numpy(self.raw), precision=4, separator=", ", prefix="tensor("
         )

@@ -9,7 +9,7 @@ Whatever the function did to them while it was traced is undone at the end, also
 import itertools
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -309,6 +309,14 @@ class Trace(Block):
             return self.outer.lift_number(number, dtype, device)
         return constant(number.fixed(), dtype, device)
 
+    def note_value(self, tensor: Tensor, function: str) -> None:
+        """The values of a tensor that isn't traced are read."""
+        if self.outer is not None:
+            self.outer.note_value(tensor, function)
+
+    def note_made(self, tensors: Iterable[Tensor]) -> None:
+        """An op gave these."""
+
     def note_hook(self, handle: HookHandle, node: Node) -> None:
         """A hook was registered for the gradient at a node."""
 
@@ -324,7 +332,9 @@ class Trace(Block):
 
     def share(self, tensor: Tensor) -> Tensor:
         """Another tensor with the same values."""
-        return wrap(self.lift(tensor))
+        out = wrap(self.lift(tensor))
+        self.note_made([out])
+        return out
 
     def journal(self, tensor: Tensor) -> None:
         """A tensor is about to change: remember how it was."""
