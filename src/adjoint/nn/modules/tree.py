@@ -23,8 +23,10 @@ class Tree(Watched):
     _reserved: frozenset[str] = frozenset()  # names that are None, but keep their place
 
     def __setattr__(self, name: str, value: Any) -> None:
-        note_change()
         own = vars(self).get(name)
+        if own is value and value is not None:
+            return  # as train() does in each epoch
+        note_change()
         is_part = isinstance(own, Parameter | Tree)
         if isinstance(value, Parameter) or (isinstance(value, Tree) and not is_part):
             if name in self._buffers:
