@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 import adjoint as ad
 from adjoint._compile.draft import Draft
-from adjoint._compile.groups import group
+from adjoint._compile.groups import group, grouped
 from adjoint._compile.layouts import Buffer, Place, moved, up_to
 from adjoint._compile.listing import Listing
 from adjoint._compile.lowering import HostStep
 from adjoint._compile.memory import place_scratch
+from adjoint._compile.schedule import peak, scheduled
 from adjoint._compile.simplify import simplify
 from adjoint._trace.recording import Traced
 from tests.support.helpers import needs_kernels
@@ -285,6 +286,123 @@ def test_random_programs_give_what_eager_gives(program: list[tuple[str, int, int
         a, b = x.numpy(), y.numpy()
         scale = np.abs(b[np.isfinite(b)]).max(initial=1)
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3 * scale)
+
+
+# Sums of products.
+
+
+def test_products_are_added_where_the_first_one_lies() -> None:
+    x = ad.asarray(np.random.default_rng(0).standard_normal((5, 5)))
+    function = lambda x: ((x @ x) + (x.mT @ x)) + x @ x.mT  # noqa: E731
+    assert sorted(map(sorted, units(function, x))) == [
+        ["add", "matmul"],
+        ["add", "matmul"],
+        ["matmul"],
+        ["matrix_transpose"],
+    ]
+    found = built(function, x)
+    assert [len(item.own) for item in found.items] == [1, 1, 1]
+    assert len({item.own[0] for item in found.items}) == 1 and not found.code.arena
+
+
+KEPT_APART: dict[str, Callable] = {
+    "a product that is read twice": lambda x: ((p := x @ x) + x.mT @ x, p * 2),
+    "a product that is a result": lambda x: ((p := x @ x) + x.mT @ x, p),
+    "the same product": lambda x: (p := x @ x) + p,
+    "another shape": lambda x: x @ x + x @ x[0],
+}
+
+
+@pytest.mark.parametrize("name", KEPT_APART)
+def test_products_that_others_need_stay_as_they_are(name: str) -> None:
+    x = ad.asarray(np.random.default_rng(0).standard_normal((5, 5)))
+    assert ["add", "matmul"] not in map(sorted, units(KEPT_APART[name], x))
+
+
+# The order of units, and who computes what.
+
+
+def factor(x: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
+    """h waits for a product anyway; 1 - h * h needn't wait beside it."""
+    h = ad.tanh(x)
+    slope = 1 - h * h
+    return ((y @ h) @ h.mT) @ y * slope
+
+
+def test_what_a_later_group_alone_needs_is_computed_there() -> None:
+    assert units(factor, B, A)[-1] == ["multiply", "subtract", "multiply"]
+    slope = lambda x, y: (h := ad.tanh(x), 1 - h * h, (y @ h) @ y)  # noqa: E731
+    assert ["tanh", "multiply", "subtract"] in units(slope, B, A)  # it is a result itself
+
+
+def test_values_are_computed_early_where_more_would_wait_for_them() -> None:
+    """Two arrays would wait in the place of their sum."""
+    function = lambda x, y: ((s := x @ y + ad.tanh(x)), (y @ s) @ y * (x @ x + ad.exp(y)))  # noqa: E731
+    draft = simplify(draft_of(function, A, B))
+    kept = [x for x in draft.wanted if type(x) is Traced]
+    assert peak([unit.steps for unit in group(draft)], kept) <= peak(
+        [[step] for step in draft.steps], kept
+    )
+
+
+def test_units_come_late_where_nobody_needs_them_before() -> None:
+    """A sum that is recorded first, and needed last, isn't done first."""
+    function = lambda x, y: (r := ad.sum(x @ y), ad.tanh((y @ x) @ y) * r)[1]  # noqa: E731
+    draft = simplify(draft_of(function, A, B))
+    parts = [unit.steps for unit in scheduled(list(reversed(group(draft))), draft)]
+    kept = [x for x in draft.wanted if type(x) is Traced]
+    assert peak(parts, kept) <= peak([[step] for step in draft.steps], kept)
+
+
+def test_the_peak_of_memory() -> None:
+    draft = draft_of(lambda x: (ad.tanh(x.T) * 2).sum(), ad.ones((4, 8)))
+    assert [step.op.name for step in draft.steps][:2] == ["permute_dims", "tanh"]
+    kept = [x for x in draft.wanted if type(x) is Traced]
+    assert peak([[step] for step in draft.steps], kept) == 2 * 4 * 8 * 4  # views have no memory
+    assert peak([draft.steps], kept) == 0
+
+
+def deep(segments: int) -> Callable:
+    weights = [ad.random.normal((32, 32)) * 0.1 for _ in range(9)]
+    layers = [lambda x, w=w: ad.tanh(x @ w) for w in weights]
+    return lambda x: (
+        ad.checkpoint_sequential(layers, segments, x).sum()
+        if segments
+        else ([x := layer(x) for layer in layers][-1].sum())
+    )
+
+
+def test_checkpoints_compute_again() -> None:
+    x = ad.random.normal((64, 32))
+    arenas = [built(ad.grad(deep(segments)), x).code.arena for segments in (0, 3)]
+    assert arenas[1] < 0.7 * arenas[0]
+    function = ad.grad(deep(3))
+    close(ad.compile(function)(x), function(x))
+
+
+def summed(x: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
+    """Groups of as many products as fit would wait for them."""
+    total = x * 0.5
+    for _ in range(20):
+        x = ad.tanh(x @ y)
+        total = total + (x @ y.mT) * 0.25
+    return total
+
+
+def test_groups_dont_wait_for_more_than_single_steps_have() -> None:
+    x, y = ad.random.normal((16, 16)), ad.random.normal((16, 16)) * 0.2
+    draft = simplify(draft_of(summed, x, y))
+    kept = [x for x in draft.wanted if type(x) is Traced]
+    single = peak([[step] for step in draft.steps], kept)
+    parts = [[unit.steps for unit in grouped(draft, frugal)] for frugal in (False, True)]
+    assert peak(parts[0], kept) > single >= peak(parts[1], kept)
+    assert built(summed, x, y).code.arena <= single
+    close(ad.compile(summed)(x, y), summed(x, y))
+
+
+def close(one: ad.Tensor, other: ad.Tensor) -> None:
+    expected = other.numpy()
+    np.testing.assert_allclose(one.numpy(), expected, rtol=1e-4, atol=1e-5 * abs(expected).max())
 
 
 # Memory.

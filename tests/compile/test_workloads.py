@@ -8,6 +8,7 @@ import pytest
 
 import adjoint as ad
 from adjoint._compile.lowering import HostStep
+from adjoint._compile.memory import eager_peak
 from tests.support.arrays import normal
 from tests.support.helpers import needs_kernels, values
 
@@ -141,6 +142,9 @@ def test_steps_train_as_eager_ones_without_host_steps(name: str) -> None:
     found, step = trained(name, "SGD", ad.compile)
     close(found, trained(name, "SGD", lambda f: f)[0])
     assert host_steps(step) == set()
+    ((_, program),) = step._programs
+    built = program.built
+    assert built.code.arena <= eager_peak(program.graph.steps, program.wanted, built.items)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

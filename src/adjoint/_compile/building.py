@@ -12,7 +12,7 @@ from .._trace.recording import Traced
 from ..backends.launches import Layout
 from .draft import Draft, nbytes, traced
 from .groups import group
-from .layouts import Buffer, Place, whole
+from .layouts import Buffer, Place
 from .listing import Listing
 from .lowering import Launched, Lowerer, batched
 from .memory import note_uses, place_scratch, take_over
@@ -127,7 +127,7 @@ def finish(to: Lowerer, x: Any) -> Place:
         place.buffer.kind = "result"
         to.finished[place.buffer] = place
         return place
-    out = whole(to.scratch(nbytes(x)), x.shape, x.dtype)
+    out = to.new(x)
     out.buffer.kind = "result"
     to.finished[out.buffer] = out
     to.copy(place, out)

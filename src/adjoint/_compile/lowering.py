@@ -27,8 +27,8 @@ from ..backends.launches import Launch, Target
 from ..kernels.language import TYPES, Kernel, Value
 from ..kernels.ops import Unsupported
 from .describing import Numbers, described, filled, number_type, reduced, source
-from .draft import Fill, is_array
-from .layouts import Buffer, Place, moved, part, room, whole
+from .draft import Fill, is_array, nbytes
+from .layouts import Buffer, Place, moved, part, up_to, whole
 from .units import REDUCTIONS, Unit, alone
 
 CHAIN = 24  # values of a kernel that is more than a few operations
@@ -59,7 +59,7 @@ class Launched(NamedTuple):
     @property
     def scratch(self) -> int:
         """Bytes of scratch memory."""
-        return sum(room(one.bytes) for one in self.launches[0].scratch)
+        return sum(up_to(one.alignment, one.bytes) for one in self.launches[0].scratch)
 
 
 class HostStep(NamedTuple):
@@ -102,6 +102,10 @@ class Lowerer:
         buffer.alignment = max(buffer.alignment, alignment)
         self.buffers.append(buffer)
         return buffer
+
+    def new(self, x: Any) -> Place:
+        """Memory for an array of the shape and dtype of x."""
+        return whole(self.scratch(nbytes(x)), x.shape, x.dtype)
 
     def constant(self, array: np.ndarray) -> Place:
         """An array that the program keeps; single numbers stand for arrays full of them."""
@@ -244,8 +248,7 @@ class Lowerer:
     def add_host_step(self, step: Step, operands: list[Any]) -> None:
         outputs = []
         for x in step.results:
-            size = math.prod(x.shape) * x.dtype.itemsize
-            buffer = Buffer("host", size, len(self.buffers))
+            buffer = Buffer("host", nbytes(x), len(self.buffers))
             self.buffers.append(buffer)
             self.places[x] = whole(buffer, x.shape, x.dtype)
             outputs.append(self.places[x])
@@ -257,7 +260,7 @@ class Lowerer:
         """x, or a copy without gaps."""
         if x.is_contiguous or x.dtype not in TYPES:
             return x
-        out = whole(self.scratch(math.prod(x.shape) * x.dtype.itemsize), x.shape, x.dtype)
+        out = self.new(x)
         self.copy(x, out)
         return out
 
@@ -273,9 +276,8 @@ class Lowerer:
         self.items.append(Launched(to.finished(), places, (), steps or []))
 
     def fresh(self, step: Step) -> Place:
-        x = step.results[0]
-        place = whole(self.scratch(math.prod(x.shape) * x.dtype.itemsize), x.shape, x.dtype)
-        self.places[x] = place
+        """Memory for the result of a step."""
+        place = self.places[step.results[0]] = self.new(step.results[0])
         return place
 
 

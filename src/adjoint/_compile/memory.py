@@ -1,6 +1,6 @@
 """Memory: one arena for all that is only needed during a run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .._trace.recording import Step, Traced
@@ -44,13 +44,29 @@ def root(buffer: Buffer) -> Buffer:
 
 
 def place_scratch(buffers: Iterable[Buffer]) -> int:
-    """Give all scratch memory an offset in the arena; returns the bytes of that.
-
-    The largest come first, each at the lowest place that is free all the time.
-    """
+    """Give all scratch memory an offset in the arena; returns the bytes of that: the least of some
+    orders in which buffers look for a place."""
     own = [b for b in buffers if b.kind == "scratch" and b.first >= 0]
+    roots = [b for b in own if b.shared is None]
+    orders = [sorted(roots, key=key) for key in ORDERS]
+    least = min(orders, key=place_in_order)
+    size = place_in_order(least)
+    for buffer in own:
+        buffer.offset = root(buffer).offset
+    return size
+
+
+ORDERS: list[Callable[[Buffer], Any]] = [
+    lambda b: -b.nbytes,
+    lambda b: (b.first - b.last) * b.nbytes,
+    lambda b: (b.first - b.last, -b.nbytes),
+]
+
+
+def place_in_order(buffers: list[Buffer]) -> int:
+    """Put each buffer at the lowest place that is free all the time; the bytes of all."""
     placed: list[Buffer] = []
-    for buffer in sorted((b for b in own if b.shared is None), key=lambda b: -b.nbytes):
+    for buffer in buffers:
         start = 0
         beside = [b for b in placed if b.first <= buffer.last and buffer.first <= b.last]
         for other in sorted(beside, key=lambda b: b.offset):
@@ -59,8 +75,6 @@ def place_scratch(buffers: Iterable[Buffer]) -> int:
             start = max(start, up_to(buffer.alignment, other.offset + other.nbytes))
         buffer.offset = start
         placed.append(buffer)
-    for buffer in own:
-        buffer.offset = root(buffer).offset
     return max((b.offset + room(b.nbytes) for b in placed), default=0)
 
 
