@@ -144,7 +144,8 @@ def test_steps_train_as_eager_ones_without_host_steps(name: str) -> None:
     assert host_steps(step) == set()
     ((_, program),) = step._programs
     built = program.built
-    assert built.code.arena <= eager_peak(program.graph.steps, program.wanted, built.items)
+    peak = eager_peak(program.graph.steps, program.wanted, built.items)
+    assert built.code.arena <= 1.01 * peak  # a line of the cache may be lost between small arrays
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
