@@ -2,26 +2,47 @@
 
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .. import backends
 from .._core.tensor import Tensor, describe
-from .._foundation.dtypes import DefaultDType, show
 from ..nn.modules.tree import Tree
 from .lines import OURS
-from .seen import ABSENT, PLAIN, Seen
+from .seen import ABSENT, seen
+from .signature import differences, surroundings
 
 HERE = OURS + "/_compile"
+DEPTH = 3  # containers in containers that are compared by their items
 
 
 class Note(NamedTuple):
-    """An attribute of an object, or all of them; `parts`: only tensors and modules among them."""
+    """An attribute of an object as it was; or, if there is a `look`, what that gives of it."""
 
     ref: weakref.ref
     what: str
     name: str
-    seen: dict[str, Seen]
-    parts: bool = False
+    look: Callable[[Any], Any] | None
+    key: Any
+
+    def present(self, x: Any) -> Any:
+        return seen(self.look(x) if self.look else attribute(x, self.name), None, DEPTH)
+
+    def difference(self) -> str | None:
+        """What isn't as it was, in a few words."""
+        x = self.ref()
+        if x is None:
+            return f"a {self.what} isn't there any more"
+        old, new = self.key, self.present(x)
+        if old == new:
+            return None
+        if self.look:
+            return self.name
+        for kind, word in ((Tensor, "parameter"), (Tree, "module")):
+            if issubclass(getattr(old, "kind", object), kind):
+                return f"{word} {self.name} of {self.what} was replaced"
+        is_plain = all(type(key) is tuple and len(key) == 2 for key in (old, new))
+        change = f" is {new[1]}, was {old[1]}" if is_plain else ""
+        return f"{self.what}.{self.name}{change}"
 
 
 class Notes:
@@ -29,104 +50,75 @@ class Notes:
 
     def __init__(self) -> None:
         self.known: dict[tuple[int, str], Note] = {}
-        self.hooks: list[tuple[weakref.ref, Seen]] = []
-        self.defaults = present_defaults()
+        self.surroundings = surroundings()
 
-    def add(self, x: Any, name: str, value: Any) -> None:
+    def add(self, x: Any, name: str, look: Callable[[Any], Any] | None = None) -> None:
         if (id(x), name) not in self.known:
-            seen = Seen(present(name, value))
-            note = Note(weakref.ref(x), type(x).__name__, name, {name: seen})
-            self.known[id(x), name] = note
+            note = Note(weakref.ref(x), type(x).__name__, name, look, None)
+            self.known[id(x), name] = note._replace(key=note.present(x))
 
-    def add_parts(self, x: Any, own: dict[str, Any]) -> None:
+    def add_all(self, x: Any) -> bool:
         """The whole dict of an object was read. Our own functions look for tensors and modules
-        there, and for nothing else."""
+        there, and for nothing else; returns whether it was one of these."""
         frame: Any = sys._getframe()
         while frame.f_code.co_filename.startswith(HERE):
             frame = frame.f_back
-        parts = frame.f_code.co_filename.startswith(OURS)
-        key = id(x), f"parts {parts}"
-        if key not in self.known:
-            seen = {name: Seen(value) for name, value in chosen(own, parts).items()}
-            self.known[key] = Note(weakref.ref(x), type(x).__name__, "__dict__", seen, parts)
+        is_ours = frame.f_code.co_filename.startswith(OURS)
+        names, word = (names_of_parts, "parts") if is_ours else (all_names, "attributes")
+        self.add(x, f"{word} of {type(x).__name__}", names)
+        for name in names(x):
+            self.add(x, name)
+        return is_ours
 
     def add_hooks(self, tensor: Tensor) -> None:
-        self.hooks.append((weakref.ref(tensor), Seen(hooks_of(tensor))))
+        self.add(tensor, f"hooks of a tensor ({describe(tensor)})", hooks_of_tensor)
 
-    def settle(self) -> None:
-        """The recording has ended, and all is as it was: forget what was so for a while only, such
-        as tensors that `functional_call` put in the place of parameters."""
-        self.known = {key: note for key, note in self.known.items() if difference(note) is None}
+    def settle(self, made: set[int]) -> None:
+        """The recording has ended: forget objects that the function made, known by their ids."""
+        pairs = [(key, note) for key, note in self.known.items() if key[0] not in made]
+        self.known = {key: note for key, note in pairs if note.ref() is not None}
 
     def changed(self) -> str | None:
         """What isn't as it was, in a few words."""
         for note in self.known.values():
-            found = difference(note)
-            if found is not None:
+            found = note.difference()
+            if found:
                 return found
-        for ref, seen in self.hooks:
-            tensor = ref()
-            if tensor is not None and not seen.is_still(hooks_of(tensor)):
-                return f"hooks of a tensor ({describe(tensor)})"
-        for what, value in present_defaults().items():
-            if self.defaults[what] != value:
-                return f"the default {what} is {value}, was {self.defaults[what]}"
-        return None
+        return differences(("", *self.surroundings), ("", *surroundings())) or None
 
 
-def present_defaults() -> dict[str, str]:
-    return {"dtype": show(DefaultDType.float), "device": backends.DefaultDevice.name}
+def attribute(x: Any, name: str) -> Any:
+    try:
+        return object.__getattribute__(x, name)
+    except AttributeError:
+        return ABSENT
 
 
-def hooks_of(tensor: Tensor) -> Any:
-    extra = tensor.node and tensor.node.extra
-    if not extra or not (extra.hooks or extra.post_hooks):
-        return None
-    return list(extra.hooks), list(extra.post_hooks)
+def all_names(x: Any) -> list[str]:
+    return list(object.__getattribute__(x, "__dict__"))
 
 
-def present(name: str, value: Any) -> Any:
-    """A value; empty hooks are none."""
-    return None if name == "_hooks" and value and not any(value) else value
+def names_of_parts(x: Any) -> list[str]:
+    own = object.__getattribute__(x, "__dict__")
+    return [name for name, part in own.items() if isinstance(part, Tensor | Tree)]
 
 
-def chosen(own: dict[str, Any], parts: bool) -> dict[str, Any]:
-    if not parts:
-        return dict(own)
-    return {name: x for name, x in own.items() if isinstance(x, Tensor | Tree)}
+def hooks_of_module(x: Any) -> Any:
+    """Empty hooks are none."""
+    hooks = attribute(x, "_hooks")
+    return hooks if hooks and any(hooks) else None
 
 
-def difference(note: Note) -> str | None:
-    x = note.ref()
-    if x is None:
-        return f"a {note.what} isn't there any more"
-    if note.name == "__dict__":
-        now = chosen(object.__getattribute__(x, "__dict__"), note.parts)
-    elif note.name == "param_groups":
-        now = {note.name: [tuple(group["params"]) for group in x.param_groups]}
-    else:
-        try:
-            now = {note.name: present(note.name, object.__getattribute__(x, note.name))}
-        except AttributeError:
-            now = {}
-    for name in dict.fromkeys([*note.seen, *now]):
-        seen, value = note.seen.get(name, Seen(ABSENT)), now.get(name, ABSENT)
-        if not seen.is_still(value):
-            return worded(note.what, name, seen, value)
-    if note.name == "__dict__" and list(now) != list(note.seen):
-        return f"the order of {note.what}'s attributes"
-    return None
+def hooks_of_tensor(x: Tensor) -> Any:
+    extra = x.node and x.node.extra
+    found = extra and (list(extra.hooks), list(extra.post_hooks))
+    return found if found and any(found) else None
 
 
-def worded(what: str, name: str, seen: Seen, value: Any) -> str:
-    if name == "_hooks":
-        return f"hooks of {what}"
-    if name == "param_groups":
-        return f"params in {what}.param_groups"
-    if issubclass(seen.kind, Tensor):
-        return f"parameter {name} of {what} was replaced"
-    if issubclass(seen.kind, Tree):
-        return f"module {name} of {what} was replaced"
-    if isinstance(value, PLAIN) and isinstance(seen.value, PLAIN):
-        return f"{what}.{name} is {value!r}, was {seen.value!r}"
-    return f"{what}.{name}"
+def params_of_groups(optimizer: Any) -> list[list]:
+    return [list(group["params"]) for group in attribute(optimizer, "param_groups")]
+
+
+def tensors_of_states(optimizer: Any) -> list[list]:
+    entries = [x for x in attribute(optimizer, "_state").values() if isinstance(x, dict)]
+    return [[x for x in entry.values() if isinstance(x, Tensor)] for entry in entries]

@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from .captures import hold_weakly
 from .lines import line_of, present_line
 from .notes import Notes
 from .settings import Settings
-from .watching import Later, Token, Watch, install, under_way, uninstall
+from .watching import Later, Watch, install, uninstall
 
 WRONG = np.dtype(np.float32)  # of what is 0 where a requirement holds: kernels find the largest
 
@@ -63,14 +64,16 @@ class Recording(Trace):
         self.numbers: dict[Any, tuple[Traced, Number]] = {}
         self.own: list[tuple[Tensor, bool]] = []  # stand-ins, and whether they required grad
         self.hooked: list[tuple[HookHandle, str]] = []
-        self.token = Token()
         self.requirements: list[Traced] = []
 
-    def __enter__(self) -> "Recording":
-        install(self.token)
-        self.calls_at_end.append((under_way.pop, id(self.token), None))
-        super().__enter__()
-        return self
+    def run(self, function: Callable, /, *args: Any, **kwargs: Any) -> Any:
+        install(self.calls_at_end)
+        return function(*args, **kwargs)
+
+    def end(self) -> None:
+        """Let go of what knows the recording itself."""
+        for known in (self.calls_at_end, self.watch.views, self.watch.journal.kept):
+            known.clear()
 
     # Numbers.
 
@@ -123,7 +126,7 @@ class Recording(Trace):
             self.calls_at_end.append((handle._hooks.pop, handle._key, None))
 
     def end_of_function(self) -> None:
-        self.watch.check()
+        self.watch.journal.check()
         own = [(x.tensor, x.node is not None) for x in self.before.values()]
         unchanged = {id(x.tensor) for x in self.before.values() if x.tensor.raw is x.raw}
         for tensor, required in own + self.own:
@@ -148,7 +151,8 @@ def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
     while True:
         recording = Recording()
         try:
-            graph = record_graph(function, args, kwargs, None, True, recording, captured)
+            run = partial(recording.run, function)
+            graph = record_graph(run, args, kwargs, None, True, recording, captured)
             break
         except CapturedArgument as found:
             captured[id(found.tensor)] = found.tensor
@@ -156,16 +160,16 @@ def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
             explain(error)
             raise
         finally:
-            recording.token.end()
             uninstall()
+            recording.end()
     watch, numbers = recording.watch, list(recording.numbers.values())
     settings, actions, notes = recording.settings, watch.actions, watch.notes
-    requirements = recording.requirements
+    requirements, made = recording.requirements, watch.journal.made()
     graph.numbers, graph.settings, graph.function = numbers, settings, None
-    del recording, watch  # with them go the last references to what the function made
+    del recording, watch, run  # with them go the last references to what the function made
     for tensor in hold_weakly(graph):
         notes.add_hooks(tensor)
-    notes.settle()
+    notes.settle(made)
     settings.finish([number for _, number in numbers])
     tensors = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
     places = {k: weakref.ref(x) for k, x in enumerate(tensors) if id(x._owner()) in captured}

@@ -6,43 +6,23 @@ from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
 from .._foundation.numbers import Ledger, Number, is_exactly
-from .seen import Seen
+from .seen import seen
+
+Place = Callable[[Any], dict[str, Any]]  # where an owner has settings
 
 
 class Owner(NamedTuple):
-    """Who has settings, known weakly; what makes a function of it that reads those with names."""
+    """Who has settings in some place, known weakly."""
 
     ref: weakref.ref
-    reader: Callable[[list[str]], Callable[[Any], Any]]
-    names: list[str]
-    kinds: list[Any]  # of each: a Seen that must be so still, or positions of numbers
-    values: list[Any]  # at first
+    place: Place
+    met: dict[str, Any]  # by name, what the function got
+    kinds: list[Any]  # what each part must be like at each run, or the position of a number
 
-
-def of_attributes(names: list[str]) -> Callable:
-    return lambda x: [getattr(x, name) for name in names]
-
-
-def of_nobody(values: list) -> Callable:
-    return lambda _: values
-
-
-def of_group(k: int) -> Callable[[list[str]], Callable]:
-    def reader(names: list[str]) -> Callable:
+    def reader(self) -> Callable[[Any], tuple]:
+        names, place = [*self.met], self.place
         get = itemgetter(*names, names[0])  # at least two, so that it gives a tuple
-        return lambda optimizer: get(optimizer.param_groups[k])[:-1]
-
-    return reader
-
-
-def of_state(parameter: Any) -> Callable[[list[str]], Callable]:
-    known = weakref.ref(parameter)
-
-    def reader(names: list[str]) -> Callable:
-        get = itemgetter(*names, names[0])
-        return lambda optimizer: get(dict.__getitem__(optimizer._state, known()))[:-1]
-
-    return reader
+        return lambda owner: get(place(owner))[:-1]
 
 
 class Settings:
@@ -56,42 +36,34 @@ class Settings:
         self.owners: dict[Any, Owner] = {}
         self.numbers: list[Number] = []
         self.readers: list[tuple[weakref.ref, Callable]] = []
+        self.kinds: list[Any] = []
         self.known: tuple[list, tuple] | None = None
 
     # While the function is recorded.
 
-    def meet(self, owner: Any, part: Any, reader: Callable, name: str, value: Any) -> Any:
+    def meet(self, owner: Any, place: Place, name: str, value: Any) -> Any:
         """A setting that is read: a Number, or a list or tuple with Numbers, if it is of floats;
         anything else must be the same at each run."""
-        key = id(owner), part
-        if key not in self.owners:
-            self.owners[key] = Owner(weakref.ref(owner), reader, [], [], [])
-        known = self.owners[key]
-        known.names.append(name)
-        known.values.append(value)
-        if isinstance(value, float):
-            position, number = self.ledger.given(float(value))
-            known.kinds.append(position)
-            return number
-        if type(value) in (tuple, list) and any(isinstance(x, float) for x in value):
+        known = self.owners.setdefault((id(owner), place), Owner(weakref.ref(owner), place, {}, []))
+        if name not in known.met:
             pairs = [
-                self.ledger.given(float(x)) if isinstance(x, float) else (Seen(x), x) for x in value
+                self.ledger.given(float(x)) if isinstance(x, float) else (seen(x), x)
+                for x in flat(value)
             ]
-            known.kinds.append((type(value), [position for position, _ in pairs]))
-            return type(value)(x for _, x in pairs)
-        known.kinds.append(Seen(value))
-        return value
+            known.kinds.extend(kind for kind, _ in pairs)
+            given = [x for _, x in pairs]
+            if any(isinstance(x, Number) for x in given):
+                value = given[0] if len(given) == 1 else type(value)(given[1:])
+            known.met[name] = value
+        return known.met[name]
 
-    def finish(self, numbers: list[Number]) -> "Settings":
-        """Nothing more is recorded. Owners that are gone with the recording were the function's
-        own."""
+    def finish(self, numbers: list[Number]) -> None:
+        """Nothing more is recorded: forget what the function got."""
         self.numbers = numbers
         for owner in self.owners.values():
-            gone = owner.ref() is None
-            read = of_nobody(owner.values.copy()) if gone else owner.reader(owner.names)
-            self.readers.append((owner.ref, read))
-            owner.values.clear()
-        return self
+            self.readers.append((owner.ref, owner.reader()))
+            self.kinds += owner.kinds
+            owner.met.clear()
 
     # At each run.
 
@@ -120,20 +92,20 @@ class Settings:
     def given(self, now: list) -> list[float] | None:
         """The floats among the settings, in the ledger's order; None if anything else changed."""
         out = [0.0] * self.ledger.count
-        kinds = [kind for owner in self.owners.values() for kind in owner.kinds]
-        for kind, value in zip(kinds, now, strict=True):
-            if isinstance(kind, tuple):
-                inner, values = kind[1], value
-                if not isinstance(value, tuple | list) or len(inner) != len(value):
+        values = [x for value in now for x in flat(value)]
+        if len(values) != len(self.kinds):
+            return None
+        for kind, x in zip(self.kinds, values, strict=True):
+            if type(kind) is not int:
+                if kind != seen(x):
                     return None
+            elif isinstance(x, float | int) and not isinstance(x, bool):
+                out[kind] = float(x)
             else:
-                inner, values = [kind], (value,)
-            for part, x in zip(inner, values, strict=True):
-                if isinstance(part, Seen):
-                    if not part.is_still(x):
-                        return None
-                elif isinstance(x, float | int) and not isinstance(x, bool):
-                    out[part] = float(x)
-                else:
-                    return None
+                return None
         return out
+
+
+def flat(value: Any) -> list[Any]:
+    """The parts of a setting: itself, or what is in a list or tuple, behind a mark of that."""
+    return [tuple, *value] if type(value) in (tuple, list) else [value]

@@ -1,55 +1,55 @@
-"""Copies of dicts of an optimizer, in which settings are Numbers."""
+"""Dicts of an optimizer, as a recorded function sees them: settings are Numbers in them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .lines import present_line
+from .journal import Journal
+from .seen import ABSENT
 
-UNREAD = ("params", "param_names")
+UNREAD = frozenset(("params", "param_names"))
 
 
 class View(dict):
-    """A dict whose values are asked for where they are read; what is done to it is done to nothing
-    else, and can be found: `changed`."""
+    """A copy of a dict whose values are asked for where they are read. What the function does to it
+    is done to nothing else."""
 
-    def __init__(self, values: dict, what: str, read: Callable[[str, Any], Any]) -> None:
-        super().__init__(values)
-        self.what = what
+    def __init__(
+        self, real: dict, what: str, advice: str, journal: Journal, read: Callable[[Any, Any], Any]
+    ) -> None:
+        super().__init__(real)
+        self.factory = getattr(real, "default_factory", None)
+        self.start = journal.keep(what, self, advice)
+        self.journal = journal
         self.read = read
-        self.start = dict(values)
-        self.lines: dict[Any, str] = {}
 
     def __getitem__(self, key: Any) -> Any:
         value = super().__getitem__(key)
-        if key in UNREAD or key not in self.start or value is not self.start[key]:
-            return value
-        return self.read(key, value)
+        is_read = key not in UNREAD and value is self.start.get(key, ABSENT)
+        return self.read(key, value) if is_read else value
+
+    def __missing__(self, key: Any) -> Any:
+        """A defaultdict makes an entry, which alone is no change."""
+        if self.factory is None:
+            raise KeyError(key)
+        self.start[key] = entry = self.factory()
+        super().__setitem__(key, entry)
+        return entry
 
     def get(self, key: Any, default: Any = None) -> Any:
         return self[key] if key in self else default
 
+    def copy(self) -> dict:
+        return {key: self[key] for key in self}
+
     def items(self) -> Any:
-        return {key: self[key] for key in self}.items()
+        return self.copy().items()
 
     def values(self) -> Any:
-        return {key: self[key] for key in self}.values()
+        return self.copy().values()
 
     def __iter__(self) -> Iterator:  # with a method of its own, copies are made by __getitem__
         return super().__iter__()
 
-    def copy(self) -> dict:
-        return {key: self[key] for key in self}
-
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.lines[key] = present_line()
+        self.journal.note_line(self, key)
         super().__setitem__(key, value)
-
-    def changed(self) -> str | None:
-        """The key of what isn't as it was, and the line that changed it."""
-        for key in dict.fromkeys([*dict.keys(self), *self.start]):
-            own, start = super().get(key, UNREAD), self.start.get(key, UNREAD)
-            lists = key == "params" and isinstance(own, list)
-            if own is start or (lists and list(map(id, own)) == list(map(id, start))):
-                continue
-            return f"{self.what}[{key!r}]" + (f" ({self.lines[key]})" if key in self.lines else "")
-        return None

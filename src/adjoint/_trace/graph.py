@@ -6,6 +6,7 @@ through, from a tensor that requires grad to a result, are recorded as they were
 
 import weakref
 from collections.abc import Callable, Collection, Iterable
+from types import MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -279,7 +280,7 @@ class Graph:
             if isinstance(old, Traced) and isinstance(new, Tensor):
                 check_argument(position, old, new)
             elif isinstance(old, Same):
-                old.check(position, new)
+                check_object(position, old, new)
             elif isinstance(old, Traced) or not same_constant(old, new):
                 raise ArgumentError(
                     f"graph: argument {position} was {old!r} when traced, got {new!r}; only the "
@@ -304,18 +305,36 @@ class Graph:
 
 
 class Same:
-    """An argument that must be the very same object again, which this doesn't keep alive."""
+    """The key of an object that must be the very same again, which this doesn't keep alive."""
 
     def __init__(self, x: Any) -> None:
-        self.ref = weakref.ref(x)
-        self.what = describe(x) if isinstance(x, Tensor) else type(x).__name__
+        self.kind = type(x)
+        self.number = id(x.__self__ if self.kind is MethodType else x)
+        self.ref: Callable[[], Any]
+        try:  # a method is another object each time
+            self.ref = weakref.WeakMethod(x) if self.kind is MethodType else weakref.ref(x)
+        except TypeError:  # it can't be known weakly
+            self.ref = lambda: x
 
-    def check(self, position: int, x: Any) -> None:
-        if self.ref() is not x:
-            raise ArgumentError(
-                f"graph: argument {position} was an object ({self.what}) that the function also "
-                "uses from outside, or that isn't a tensor; it must be the same one"
-            )
+    def __hash__(self) -> int:
+        return hash((self.kind, self.number))
+
+    def __eq__(self, other: Any) -> bool:
+        if type(other) is not Same or self.number != other.number:
+            return False
+        x, y = self.ref(), other.ref()
+        return x is not None and (x is y or (self.kind is other.kind is MethodType and x == y))
+
+    def __repr__(self) -> str:
+        return f"a {self.kind.__name__}"
+
+
+def check_object(position: int, old: Same, new: Any) -> None:
+    if old != Same(new):
+        raise ArgumentError(
+            f"graph: argument {position} was an object ({old}) that the function also uses from "
+            "outside, or that isn't a tensor; it must be the same one"
+        )
 
 
 def check_argument(position: int, old: Traced, new: Tensor) -> None:
