@@ -1,24 +1,53 @@
 """What a function changed of Python objects while it was recorded: undone, and an error."""
 
+from collections.abc import Callable, Iterator
 from operator import is_, setitem
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from .._core.tensor import Tensor
 from .._foundation.errors import TraceError
 from .lines import present_line
-from .seen import ABSENT, PLAIN
+from .seen import ABSENT, attribute, is_same
 
-OUTSIDE = "return what it is to have, and change it outside"
+ONCE = " in the function, which runs once, when it is recorded; "
+TRAINING = "{what}.training is set{line}" + ONCE + "call train() and eval() outside of it"
+ATTRIBUTES = (
+    "{what}.{key} is set{line}" + ONCE + "set it outside, or keep what changes in a buffer, "
+    "self.register_buffer({key!r}, tensor), and write self.{key}[...] = value"
+)
+ITEMS = "{what}, a {kind}, is changed" + ONCE + "return what it is to have, and change it outside"
+HOOKS = "{what} gets a hook{line}" + ONCE + "register it before, or remove it in the function"
+GROUPS = "{item}{line} is changed" + ONCE + "use a scheduler, or do it outside"
+STATE = (
+    "{item}{line} is set" + ONCE + "make tensors in it before, as in __init__, and change them "
+    "with state[name][...] = value"
+)
 
 
 class Kept(NamedTuple):
-    """A list, dict or set as the function met it, by keys; `of`: whose attributes it has."""
+    """A list, dict or set as the function met it, by keys. `words`: the error if it is changed;
+    `of`: whose attributes it has."""
 
     what: str
-    container: Any
+    words: str
+    value: Any
     start: dict[Any, Any]
-    advice: str
     of: Any
+
+    def changes(self) -> Iterator[Any]:
+        """The keys of what isn't as it was."""
+        now = entries(self.value if self.of is None else attribute(self.of, "__dict__"))
+        for key in {**self.start, **now}:
+            usual = ABSENT if self.of is None else getattr(type(self.of), key, ABSENT)
+            if not is_same(self.start.get(key, usual), now.get(key, usual)):
+                yield key
+        if self.of is None and not all(map(is_, now, self.start)):
+            yield "..."  # another order
+
+    def error(self, key: Any, line: str) -> TraceError:
+        words = TRAINING if key == "training" and self.of is not None else self.words
+        kind, item = type(self.value).__name__, item_of(self.what, key)
+        return TraceError(words.format(what=self.what, key=key, line=line, kind=kind, item=item))
 
 
 class Journal:
@@ -31,93 +60,55 @@ class Journal:
         self.kept: dict[int, Kept] = {}
         self.lines: dict[tuple[int, Any], str] = {}
 
-    def meet(self, x: Any, own: dict, name: str) -> None:
-        """An object whose attribute is used; one without any may be in its constructor, unless it
-        is called."""
+    def meet(self, x: Any, own: dict, name: str) -> bool:
+        """Whether the function made an object whose attribute it uses. One that has none may be in
+        its constructor, unless it is called."""
         if id(x) not in self.held:
             self.held[id(x)] = x
             if not own:
                 self.bare.add(id(x))
         if name == "_hooks" and not own:
             self.bare.discard(id(x))
-
-    def is_made(self, x: Any, own: dict) -> bool:
         return bool(own) and id(x) in self.bare
 
-    def is_set(self, own: dict, name: str) -> bool:
-        return (id(own), name) in self.lines
-
     def made(self) -> set[int]:
-        """The ids of the objects that the function made."""
-        return {key for key in self.bare if attributes(self.held[key])}
+        """The ids of objects that the function made."""
+        return {key for key in self.bare if attribute(self.held[key], "__dict__")}
 
     def before_setting(self, x: Any, name: str) -> None:
-        own = attributes(x)
+        own = attribute(x, "__dict__")
         self.meet(x, own, name)
         self.keep_attributes(x, own)
-        if id(own) in self.kept:
-            self.note_line(own, name)
+        self.note_line(own, name)
 
     def keep_attributes(self, x: Any, own: dict) -> None:
         if id(x) not in self.bare:
-            self.keep(type(x).__name__, own, "", x)
+            self.keep(type(x).__name__, own, ATTRIBUTES, x)
+
+    def keep(self, what: str, value: Any, words: str = ITEMS, of: Any = None) -> dict[Any, Any]:
+        """What a container has when the function meets it; of other values nothing is kept."""
+        for part in value if isinstance(value, tuple) else ():
+            self.keep(what, part, words)
+        if not isinstance(value, list | dict | set):
+            return {}
+        if id(value) not in self.kept:
+            start = entries(value)
+            self.kept[id(value)] = Kept(what, words, value, start, of)
+            if isinstance(value, list):
+                self.calls_at_end.append((setitem, value, slice(None), [*start.values()]))
+            else:
+                self.calls_at_end += [(value.clear,), (value.update, start)]
+        return self.kept[id(value)].start
 
     def note_line(self, container: Any, key: Any) -> None:
-        self.lines.setdefault((id(container), key), present_line())
-
-    def meet_value(self, what: str, value: Any, advice: str = OUTSIDE) -> None:
-        """A value that is read: if it is a container, or a tuple of these, the function may change
-        it."""
-        if isinstance(value, list | dict | set):
-            self.keep(what, value, advice)
-        elif isinstance(value, tuple) and hasattr(value, "_fields"):
-            for part in value:
-                self.meet_value(what, part, advice)
-
-    def keep(self, what: str, container: Any, advice: str, of: Any = None) -> dict[Any, Any]:
-        """What a container had when the function met it."""
-        if id(container) in self.kept:
-            return self.kept[id(container)].start
-        start = entries(container)
-        self.kept[id(container)] = Kept(what, container, start, advice, of)
-        if isinstance(container, list):
-            self.calls_at_end.append((setitem, container, slice(None), [*start.values()]))
-        else:
-            self.calls_at_end += [(container.clear,), (container.update, start)]
-        return start
+        line = present_line()
+        self.lines.setdefault((id(container), key), f" ({line})" if line else "")
 
     def check(self) -> None:
         """Raise if something isn't as it was before the function ran."""
         for kept in self.kept.values():
-            now = entries(kept.container if kept.of is None else attributes(kept.of))
-            for key in {**kept.start, **now}:
-                usual = ABSENT if kept.of is None else getattr(type(kept.of), key, ABSENT)
-                value = now.get(key, usual)
-                if not is_same(kept.start.get(key, usual), value):
-                    self.refuse(kept, key, value)
-            if kept.of is None and not all(map(is_, now, kept.start)):
-                self.refuse(kept, "...", None)  # another order
-
-    def refuse(self, kept: Kept, key: Any, value: Any) -> NoReturn:
-        line = self.lines.get((id(kept.container), key))
-        where = f" ({line})" if line else ""
-        advice = kept.advice
-        if kept.of is not None:
-            what = f"{kept.what}.{key} is set{where}"
-            advice = advice_for(key, value)
-        elif isinstance(kept.container, dict):
-            what = f"{name_of_item(kept.what, key)}{where} is changed"
-        else:
-            what = f"{kept.what}, a {type(kept.container).__name__}, is changed"
-        raise TraceError(f"{what} in the function, which runs once, when it is recorded; {advice}")
-
-
-def attributes(x: Any) -> dict[str, Any]:
-    return object.__getattribute__(x, "__dict__")
-
-
-def name_of_item(what: str, key: Any) -> str:
-    return f"{what}[...]" if isinstance(key, Tensor) else f"{what}[{key!r}]"
+            for key in kept.changes():
+                raise kept.error(key, self.lines.get((id(kept.value), key), ""))
 
 
 def entries(container: Any) -> dict[Any, Any]:
@@ -127,16 +118,47 @@ def entries(container: Any) -> dict[Any, Any]:
     return dict.fromkeys(container) if isinstance(container, set) else dict(enumerate(container))
 
 
-def is_same(x: Any, y: Any) -> bool:
-    return x is y or (isinstance(x, PLAIN) and type(x) is type(y) and x == y)
+def item_of(what: str, key: Any) -> str:
+    return f"{what}[...]" if isinstance(key, Tensor) else f"{what}[{key!r}]"
 
 
-def advice_for(name: str, value: Any) -> str:
-    if name == "training":
-        return "call train() and eval() outside of it"
-    if isinstance(value, Tensor):
-        return (
-            f"make it a buffer, self.register_buffer({name!r}, tensor), and write "
-            f"self.{name}[...] = value"
-        )
-    return "keep what changes in a buffer (a tensor), or set it outside"
+class View(dict):
+    """A copy of a dict whose values are asked for where they are read. What the function does to it
+    is done to nothing else, and found."""
+
+    def __init__(self, real: dict, kept: tuple[str, str], journal: Journal, read: Callable) -> None:
+        super().__init__(real)
+        self.factory = getattr(real, "default_factory", None)
+        self.start = journal.keep(kept[0], self, kept[1])
+        self.journal, self.read = journal, read
+
+    def __getitem__(self, key: Any) -> Any:
+        value = super().__getitem__(key)
+        return self.read(key, value) if value is self.start.get(key, ABSENT) else value
+
+    def __missing__(self, key: Any) -> Any:
+        """A defaultdict makes an entry, which alone is no change."""
+        if self.factory is None:
+            raise KeyError(key)
+        self.start[key] = entry = self.factory()
+        super().__setitem__(key, entry)
+        return entry
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self[key] if key in self else default
+
+    def copy(self) -> dict:
+        return {key: self[key] for key in self}
+
+    def items(self) -> Any:
+        return self.copy().items()
+
+    def values(self) -> Any:
+        return self.copy().values()
+
+    def __iter__(self) -> Iterator:  # with a method of its own, copies are made by __getitem__
+        return super().__iter__()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.journal.note_line(self, key)
+        super().__setitem__(key, value)

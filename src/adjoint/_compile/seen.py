@@ -7,8 +7,8 @@ import numpy as np
 from .._core.tensor import Tensor
 from .._trace.graph import Same
 
-PLAIN = (int, float, complex, str, bytes, type(None))
 EXACT = frozenset((int, bool, str, bytes, type(None), type(...)))
+PLAIN = EXACT | {float, complex}
 SHOWN = (float, complex, slice, range, np.generic, np.dtype)  # by repr: NaN is NaN, 0.0 isn't -0.0
 ABSENT = object()  # an attribute that isn't there
 
@@ -31,3 +31,16 @@ def seen(x: Any, tensors: list[Tensor] | None = None, depth: int = -1) -> Any:
     if depth and isinstance(x, (set, frozenset)):
         return kind, frozenset([seen(item, None, depth - 1) for item in x])
     return (getattr(x, "dtype", kind), repr(x)) if isinstance(x, SHOWN) else Same(x)
+
+
+def is_same(x: Any, y: Any) -> bool:
+    """Whether one is the other, or plain and equal."""
+    return x is y or (type(x) in PLAIN and type(x) is type(y) and x == y)
+
+
+def attribute(x: Any, name: str) -> Any:
+    """An attribute, also where it is watched who reads it."""
+    try:
+        return object.__getattribute__(x, name)
+    except AttributeError:
+        return ABSENT

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from .._foundation.numbers import Ledger, Number, is_exactly
 from .seen import seen
 
-Place = Callable[[Any], dict[str, Any]]  # where an owner has settings
+Place = Callable[[Any], Any]  # gives the dict in which an owner has settings
 
 
 class Owner(NamedTuple):
-    """Who has settings in some place, known weakly."""
+    """Who has settings in some place, known weakly; what the function got, by name."""
 
     ref: weakref.ref
     place: Place
-    met: dict[str, Any]  # by name, what the function got
-    kinds: list[Any]  # what each part must be like at each run, or the position of a number
+    met: dict[str, Any]
+    positions: list[int]  # of their parts, among all that the ledger is given
 
     def reader(self) -> Callable[[Any], tuple]:
         names, place = [*self.met], self.place
@@ -36,36 +36,37 @@ class Settings:
         self.owners: dict[Any, Owner] = {}
         self.numbers: list[Number] = []
         self.readers: list[tuple[weakref.ref, Callable]] = []
-        self.kinds: list[Any] = []
+        self.positions: list[int] = []
         self.known: tuple[list, tuple] | None = None
-
-    # While the function is recorded.
 
     def meet(self, owner: Any, place: Place, name: str, value: Any) -> Any:
         """A setting that is read: a Number, or a list or tuple with Numbers, if it is of floats;
         anything else must be the same at each run."""
-        known = self.owners.setdefault((id(owner), place), Owner(weakref.ref(owner), place, {}, []))
+        new = Owner(weakref.ref(owner), place, {}, [])
+        known = self.owners.setdefault((id(owner), place), new)
         if name not in known.met:
-            pairs = [
-                self.ledger.given(float(x)) if isinstance(x, float) else (seen(x), x)
-                for x in flat(value)
-            ]
-            known.kinds.extend(kind for kind, _ in pairs)
-            given = [x for _, x in pairs]
-            if any(isinstance(x, Number) for x in given):
-                value = given[0] if len(given) == 1 else type(value)(given[1:])
+            parts = [self.given(x, known.positions) for x in flat(value)]
+            if any(isinstance(x, Number) for x in parts):
+                value = parts[0] if len(parts) == 1 else type(value)(parts[1:])
             known.met[name] = value
         return known.met[name]
+
+    def given(self, x: Any, positions: list[int]) -> Any:
+        key = None if isinstance(x, float) else seen(x)
+        position, number = self.ledger.given(None if key else x)
+        positions.append(position)
+        if not key:
+            return self.ledger.apply(as_float, number.place)
+        self.ledger.add(lambda now: seen(now) == key, (number.place,), True)
+        return x
 
     def finish(self, numbers: list[Number]) -> None:
         """Nothing more is recorded: forget what the function got."""
         self.numbers = numbers
         for owner in self.owners.values():
             self.readers.append((owner.ref, owner.reader()))
-            self.kinds += owner.kinds
+            self.positions += owner.positions
             owner.met.clear()
-
-    # At each run.
 
     def read(self) -> tuple[float, ...] | None:
         """The values of `numbers` now; None if a setting is such that the function would do
@@ -78,8 +79,10 @@ class Settings:
             return None
         if self.known is not None and all(map(is_, now, self.known[0])):
             return self.known[1]
-        given = self.given(now)
-        lines = None if given is None else self.ledger.evaluate(given)
+        parts = [x for value in now for x in flat(value)]
+        if len(parts) != len(self.positions):
+            return None
+        lines = self.ledger.evaluate(dict(zip(self.positions, parts, strict=True)))
         if lines is None:
             return None
         out = tuple([lines[number.place] for number in self.numbers])
@@ -89,23 +92,13 @@ class Settings:
         self.known = [tuple(x) if type(x) is list else x for x in now], out
         return out
 
-    def given(self, now: list) -> list[float] | None:
-        """The floats among the settings, in the ledger's order; None if anything else changed."""
-        out = [0.0] * self.ledger.count
-        values = [x for value in now for x in flat(value)]
-        if len(values) != len(self.kinds):
-            return None
-        for kind, x in zip(self.kinds, values, strict=True):
-            if type(kind) is not int:
-                if kind != seen(x):
-                    return None
-            elif isinstance(x, float | int) and not isinstance(x, bool):
-                out[kind] = float(x)
-            else:
-                return None
-        return out
-
 
 def flat(value: Any) -> list[Any]:
     """The parts of a setting: itself, or what is in a list or tuple, behind a mark of that."""
     return [tuple, *value] if type(value) in (tuple, list) else [value]
+
+
+def as_float(x: Any) -> float:
+    if isinstance(x, float | int) and not isinstance(x, bool):
+        return float(x)
+    raise ArithmeticError("not a number")

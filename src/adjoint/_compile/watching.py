@@ -20,15 +20,13 @@ from ..nn.modules.tree import Tree
 from ..optim._ema import EMA
 from ..optim._optimizer import Checked, Optimizer
 from ..optim.lr_scheduler._scheduler import LRScheduler
-from .journal import Journal, attributes, name_of_item
-from .notes import Notes, hooks_of_module, params_of_groups, tensors_of_states
-from .seen import ABSENT
+from .journal import GROUPS, HOOKS, STATE, Journal, View, item_of
+from .notes import Notes
+from .seen import ABSENT, attribute
 from .settings import Place, Settings
-from .views import View
 
+UNREAD = frozenset(("params", "param_names"))
 SETTER = "_check_name"  # a method of modules that begins to set other attributes
-GROUPS = "use a scheduler, or do it outside"
-STATE = "make tensors in it before, as in __init__, and change them with state[name][...] = value"
 
 under_way: set[int] = set()  # recordings: the ids of their lists of calls at the end
 lock = threading.Lock()
@@ -68,11 +66,11 @@ def on_change(usual: Callable) -> Callable:
 
 
 CLASSES = (Tree, Optimizer, LRScheduler, EMA)
-HOOKS = {"__getattribute__": on_read, "__setattr__": on_change, "__delattr__": on_change}
+CHANGED = {"__getattribute__": on_read, "__setattr__": on_change, "__delattr__": on_change}
 METHODS = [
     (cls, name, vars(cls).get(name), hook(getattr(cls, name)))
     for cls in CLASSES
-    for name, hook in HOOKS.items()
+    for name, hook in CHANGED.items()
 ]
 
 
@@ -113,14 +111,14 @@ class Watch:
     def read(self, x: Any, name: str) -> Any:
         if name.startswith("__") and name != "__dict__":
             return object.__getattribute__(x, name)
-        own = attributes(x)
-        self.journal.meet(x, own, name)
+        own = attribute(x, "__dict__")
+        is_made = self.journal.meet(x, own, name)
         try:
             value = object.__getattribute__(x, name)
         except AttributeError:
-            self.notes.add(x, name)
+            self.notes.add_attribute(x, name)
             raise
-        if self.journal.is_made(x, own):
+        if is_made:
             return value
         if name == SETTER:
             self.journal.before_setting(x, name)
@@ -128,32 +126,28 @@ class Watch:
             return self.read_scheduler(x, name, value, own)
         if isinstance(x, Optimizer) and name in ("param_groups", "_state"):
             return self.view(x, name, value)
-        if name == "_own_hooks":
-            raise TraceError(
-                f"{type(x).__name__} gets a hook within the function, which would stay; register "
-                "it before"
-            )
-        return self.read_attribute(x, name, value, own)
-
-    def read_attribute(self, x: Any, name: str, value: Any, own: dict) -> Any:
-        what = type(x).__name__
         if name == "__dict__":
             if not self.notes.add_all(x):
                 self.journal.keep_attributes(x, own)
-        elif isinstance(x, Checked) and name.startswith("_"):
-            pass  # what our optimizers know by themselves follows from their groups
-        elif name not in own and getattr(type(x), name, ABSENT) is not value:
-            pass  # a method, or what a property gives
-        elif self.journal.is_set(own, name):
-            pass  # what the function has set itself
-        elif isinstance(value, float) and name in type(x)._numbers and name in own:
+            return value
+        # What our optimizers know by themselves follows from their groups.
+        is_plain = name in own or getattr(type(x), name, ABSENT) is value
+        if is_plain and not (isinstance(x, Checked) and name.startswith("_")):
+            return self.read_attribute(x, name, value, own)
+        return value
+
+    def read_attribute(self, x: Any, name: str, value: Any, own: dict) -> Any:
+        what = type(x).__name__
+        if (id(own), name) in self.journal.lines:  # the function has set it itself
+            return value
+        if isinstance(value, float) and name in type(x)._numbers and name in own:
             return self.settings.meet(x, vars, name, value)
-        elif name == "_hooks":
-            self.notes.add(x, f"hooks of {what}", hooks_of_module)
-            self.journal.meet_value(f"hooks of {what}", value)
+        if name == "_hooks":
+            self.notes.add_hooks(x)
+            self.journal.keep(what, value, HOOKS)
         else:
-            self.notes.add(x, name)
-            self.journal.meet_value(f"{what}.{name}", value)
+            self.notes.add_attribute(x, name)
+            self.journal.keep(f"{what}.{name}", value)
         return value
 
     # Optimizers and schedulers.
@@ -169,35 +163,32 @@ class Watch:
             return self.view_dict(optimizer, value, f"{what}.state", STATE, attrgetter(name))
         what = f"{what}.param_groups"
         self.notes.add(optimizer, f"params in {what}", params_of_groups)
-        out = [
+        out = self.views[id(value)] = [
             self.view_dict(optimizer, group, f"{what}[{k}]", GROUPS, group_at(k))
             for k, group in enumerate(value)
         ]
-        self.views[id(value)] = out
         for container in (value, out, *[group["params"] for group in value]):
             self.journal.keep(what, container, GROUPS)
         return out
 
-    def view_dict(
-        self, optimizer: Optimizer, real: dict, what: str, advice: str, place: Place
-    ) -> View:
+    def view_dict(self, owner: Optimizer, real: dict, what: str, words: str, place: Place) -> View:
         def read(key: Any, value: Any) -> Any:
-            inner = name_of_item(what, key)
-            if advice is STATE and type(value) is dict:
-                return self.view_dict(optimizer, value, inner, STATE, inside(place, key))
-            if advice is STATE and isinstance(value, Tensor):
+            inner = item_of(what, key)
+            if words is STATE and type(value) is dict:
+                return self.view_dict(owner, value, inner, STATE, inside(place, key))
+            if key in UNREAD or (words is STATE and isinstance(value, Tensor)):
                 return value
-            if id(optimizer) in self.scheduled:
+            if id(owner) in self.scheduled:
                 raise TraceError(
                     f"{inner} is read after scheduler.step(), which is called when all else is "
                     "done; call scheduler.step() last"
                 )
-            self.journal.meet_value(inner, value, advice)
-            return self.settings.meet(optimizer, place, key, value)
+            self.journal.keep(inner, value)
+            return self.settings.meet(owner, place, key, value)
 
         if id(real) not in self.views:
-            self.journal.keep(what, real, advice)
-            self.views[id(real)] = View(real, what, advice, self.journal, read)
+            self.journal.keep(what, real, words)
+            self.views[id(real)] = View(real, (what, words), self.journal, read)
         return self.views[id(real)]
 
     def read_scheduler(self, scheduler: LRScheduler, name: str, value: Any, own: dict) -> Any:
@@ -217,18 +208,8 @@ class Watch:
                 f"{type(scheduler).__name__}.step reads a value, which isn't known while the "
                 "function is recorded; return it, and call scheduler.step(value) outside"
             )
-        self.scheduled.add(id(attributes(scheduler).get("optimizer")))
+        self.scheduled.add(id(attribute(scheduler, "optimizer")))
         self.actions.append((Later(scheduler), args, kwargs))
-
-
-def group_at(k: int) -> Place:
-    return lambda optimizer: optimizer.param_groups[k]
-
-
-def inside(place: Place, key: Any) -> Place:
-    """A dict in the dict in another place."""
-    known: Any = weakref.ref(key) if isinstance(key, Tensor) else lambda: key
-    return lambda owner: place(owner).get(known())
 
 
 class Later:
@@ -242,3 +223,22 @@ class Later:
         if scheduler is None:
             raise TraceError("compile: a scheduler that the function used isn't there any more")
         scheduler.step(*args, **kwargs)
+
+
+def group_at(k: int) -> Place:
+    return lambda optimizer: optimizer.param_groups[k]
+
+
+def inside(place: Place, key: Any) -> Place:
+    """A dict in the dict in another place."""
+    known: Any = weakref.ref(key) if isinstance(key, Tensor) else lambda: key
+    return lambda owner: place(owner).get(known())
+
+
+def params_of_groups(optimizer: Any) -> list[list]:
+    return [group["params"] for group in attribute(optimizer, "param_groups")]
+
+
+def tensors_of_states(optimizer: Any) -> list[list]:
+    entries = [x for x in attribute(optimizer, "_state").values() if isinstance(x, dict)]
+    return [[x for x in entry.values() if isinstance(x, Tensor)] for entry in entries]

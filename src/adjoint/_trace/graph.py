@@ -453,7 +453,7 @@ def record_graph(
     others do if it is to be `wider`. Nothing stands for arguments with these ids: the function gets
     them as they are."""
     recording = recording or Trace()
-    arguments: list[tuple[Tensor, Before]] = []
+    arguments = recording.arguments
 
     def stand_in(x: Any) -> Any:
         if not isinstance(x, Tensor) or id(x._owner()) in as_they_are:
@@ -478,7 +478,7 @@ def record_graph(
         recording.end_of_function()
         found = [x for x in leaves(out) if isinstance(x, Tensor)]
         outputs = map_tree(recording.output, out)
-        changes = recording.changes(arguments)
+        changes = recording.changes()
         kept = [as_result(recording, x) for x in found]
         for slot, x, same_node in changes:
             if x is not None:
