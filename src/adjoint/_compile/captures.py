@@ -7,9 +7,9 @@ import numpy as np
 
 from .._core.tensor import Tensor, wrap
 from .._foundation.trees import map_tree
-from .._trace.graph import Graph, Same, last_uses
+from .._trace.graph import Graph, last_uses
+from .._trace.keys import Same, key_of
 from .._trace.recording import Slot, Traced
-from .seen import seen
 
 
 def hold_weakly(graph: Graph) -> list[Tensor]:
@@ -36,7 +36,7 @@ def weakly(x: Any) -> Any:
 
 def as_argument(x: Any) -> Any:
     """What stands for an argument that must be the same object; values are as they are."""
-    key = None if type(x) is Traced else seen(x)
+    key = None if type(x) is Traced else key_of(x)
     return key if type(key) is Same else x
 
 

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from .._core.tensor import Tensor
 from .._foundation.errors import TraceError
-from .lines import present_line
-from .seen import ABSENT, attribute, is_same
+from .._foundation.lines import present_line
+from .._trace.keys import EXACT
 
+ABSENT = object()  # an attribute that isn't there
 ONCE = " in the function, which runs once, when it is recorded; "
 TRAINING = "{what}.training is set{line}" + ONCE + "call train() and eval() outside of it"
 ATTRIBUTES = (
@@ -118,6 +119,19 @@ def entries(container: Any) -> dict[Any, Any]:
     return dict.fromkeys(container) if isinstance(container, set) else dict(enumerate(container))
 
 
+def attribute(x: Any, name: str) -> Any:
+    """An attribute, also where those who read it are watched."""
+    try:
+        return object.__getattribute__(x, name)
+    except AttributeError:
+        return ABSENT
+
+
+def is_same(x: Any, y: Any) -> bool:
+    is_plain = type(x) in EXACT or isinstance(x, float | complex)
+    return x is y or (is_plain and type(x) is type(y) and x == y)
+
+
 def item_of(what: str, key: Any) -> str:
     return f"{what}[...]" if isinstance(key, Tensor) else f"{what}[{key!r}]"
 
@@ -126,10 +140,12 @@ class View(dict):
     """A copy of a dict whose values are asked for where they are read. What the function does to it
     is done to nothing else, and found."""
 
-    def __init__(self, real: dict, kept: tuple[str, str], journal: Journal, read: Callable) -> None:
+    def __init__(
+        self, real: dict, what: str, words: str, journal: Journal, read: Callable[[Any, Any], Any]
+    ) -> None:
         super().__init__(real)
         self.factory = getattr(real, "default_factory", None)
-        self.start = journal.keep(kept[0], self, kept[1])
+        self.start = journal.keep(what, self, words)
         self.journal, self.read = journal, read
 
     def __getitem__(self, key: Any) -> Any:

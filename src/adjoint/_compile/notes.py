@@ -8,12 +8,14 @@ from traceback import walk_stack
 from typing import Any, NamedTuple
 
 from .._core.tensor import Tensor, describe
+from .._foundation.lines import is_own
+from .._foundation.trees import leaves
+from .._trace.keys import key_of
 from ..nn.modules.tree import Tree
-from .lines import OURS
-from .seen import attribute, seen
+from .journal import attribute
 from .signature import differences, surroundings
 
-HERE = OURS + "/_compile"
+HERE = __name__.rpartition(".")[0]
 PARTS = (Tensor, Tree)
 DEPTH = 3  # containers in containers that are compared by their items
 
@@ -36,7 +38,7 @@ class Notes:
 
     def add(self, x: Any, words: str, look: Callable[[Any], Any]) -> None:
         if (id(x), words) not in self.known:
-            note = Note(weakref.ref(x), words, look, seen(look(x), None, DEPTH))
+            note = Note(weakref.ref(x), words, look, key_of(look(x), None, DEPTH))
             self.known[id(x), words] = note
 
     def add_attribute(self, x: Any, name: str) -> None:
@@ -50,8 +52,8 @@ class Notes:
     def add_all(self, x: Any) -> bool:
         """The whole dict of an object was read. Our own functions look for tensors and modules
         there, and for nothing else; returns whether it was one of these."""
-        files = (frame.f_code.co_filename for frame, _ in walk_stack(sys._getframe()))
-        is_ours = next(file for file in files if not file.startswith(HERE)).startswith(OURS)
+        frames = (frame for frame, _ in walk_stack(sys._getframe()))
+        is_ours = is_own(next(x for x in frames if x.f_globals.get("__package__") != HERE))
         names = partial(names_of, kinds=PARTS if is_ours else object)
         self.add(x, f"{'parts' if is_ours else 'attributes'} of {type(x).__name__}", names)
         for name in names(x):
@@ -73,7 +75,7 @@ class Notes:
         """What isn't as it was, in a few words."""
         for ref, words, look, key in self.known.values():
             x = ref()
-            now = None if x is None else seen(look(x), None, DEPTH)
+            now = None if x is None else key_of(look(x), None, DEPTH)
             if now != key:
                 is_plain = type(now) is type(key) is tuple and len(now) == len(key) == 2
                 return words + (f" is {now[1]}, was {key[1]}" if is_plain else "")
@@ -92,3 +94,10 @@ def hooks_of(x: Any) -> Any:
     else:
         hooks = attribute(x, "_hooks")
     return hooks if hooks and any(hooks) else None
+
+
+def tensors_of(optimizer: Any, name: str) -> list[list[Tensor]]:
+    """The tensors in each group, or in the state of each parameter."""
+    value = attribute(optimizer, name)
+    entries = value.values() if isinstance(value, dict) else value
+    return [[x for x in leaves(entry) if isinstance(x, Tensor)] for entry in entries]

@@ -13,6 +13,7 @@ from .._core.execute import scalar_dtype
 from .._core.node import HookHandle, Node
 from .._core.tensor import Tensor, describe, wrap
 from .._foundation.errors import TraceError
+from .._foundation.lines import line_of
 from .._foundation.modes import no_grad
 from .._foundation.numbers import Number
 from .._foundation.trees import leaves
@@ -23,7 +24,6 @@ from ..primitives.elementwise import logical_not
 from ..primitives.reductions import max_
 from .captures import hold_weakly
 from .journal import HOOKS, ONCE
-from .lines import line_of
 from .notes import Notes
 from .settings import Settings
 from .watching import Later, Watch, install, uninstall
@@ -73,8 +73,8 @@ class Recording(Trace):
             known.clear()
 
     def record(self, op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
-        if any(isinstance(x, Number) for x in inputs):
-            device = next(x.device for x in inputs if isinstance(x, Tensor))
+        if [x for x in inputs if isinstance(x, Number)]:
+            device, *_ = [x.device for x in inputs if isinstance(x, Tensor)]
             dtype = scalar_dtype(op, inputs)
             lift = partial(self.lift_number, dtype=dtype, device=device)
             lift = Number.fixed if dtype is None else lift

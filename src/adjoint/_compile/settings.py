@@ -6,7 +6,7 @@ from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
 from .._foundation.numbers import Ledger, Number, is_exactly
-from .seen import seen
+from .._trace.keys import key_of
 
 Place = Callable[[Any], Any]  # gives the dict in which an owner has settings
 
@@ -52,12 +52,12 @@ class Settings:
         return known.met[name]
 
     def given(self, x: Any, positions: list[int]) -> Any:
-        key = None if isinstance(x, float) else seen(x)
+        key = None if isinstance(x, float) else key_of(x)
         position, number = self.ledger.given(None if key else x)
         positions.append(position)
         if not key:
             return self.ledger.apply(as_float, number.place)
-        self.ledger.add(lambda now: seen(now) == key, (number.place,), True)
+        self.ledger.add(lambda now: key_of(now) == key, (number.place,), True)
         return x
 
     def finish(self, numbers: list[Number]) -> None:

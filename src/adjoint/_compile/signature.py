@@ -8,8 +8,8 @@ import numpy as np
 from .._core.tensor import Tensor
 from .._foundation.dtypes import DefaultDType
 from .._foundation.modes import mode
+from .._trace.keys import key_of
 from ..backends import DefaultDevice
-from .seen import seen
 
 
 def signature(args: tuple, kwargs: dict) -> tuple[tuple, Sequence[Tensor]]:
@@ -23,7 +23,7 @@ def signature(args: tuple, kwargs: dict) -> tuple[tuple, Sequence[Tensor]]:
             if count < 2 or len({*map(id, args)}) == count:
                 return (count, mode.word, DefaultDType.float, DefaultDevice.name), args
     tensors: list[Tensor] = []
-    structure = tuple, 2, (seen(args, tensors), seen(kwargs, tensors))
+    structure = tuple, 2, (key_of(args, tensors), key_of(kwargs, tensors))
     return (structure, *surroundings(), *aliases(tensors)), tensors
 
 

@@ -20,13 +20,14 @@ from ..nn.modules.tree import Tree
 from ..optim._ema import EMA
 from ..optim._optimizer import Checked, Optimizer
 from ..optim.lr_scheduler._scheduler import LRScheduler
-from .journal import GROUPS, HOOKS, STATE, Journal, View, item_of
-from .notes import Notes
-from .seen import ABSENT, attribute
+from .journal import ABSENT, GROUPS, HOOKS, STATE, Journal, View, attribute, item_of
+from .notes import Notes, tensors_of
 from .settings import Place, Settings
 
-UNREAD = frozenset(("params", "param_names"))
+CLASSES = (Tree, Optimizer, LRScheduler, EMA)
 SETTER = "_check_name"  # a method of modules that begins to set other attributes
+VIEWED = {"param_groups": "param_groups", "_state": "state"}  # and what they are in errors
+UNREAD = frozenset(("params", "param_names"))
 
 under_way: set[int] = set()  # recordings: the ids of their lists of calls at the end
 lock = threading.Lock()
@@ -35,24 +36,18 @@ lock = threading.Lock()
 def watch_here() -> "Watch | None":
     """What watches for the recording under way in this thread."""
     trace = mode.trace
-    while trace is not None:
-        watch = getattr(trace, "watch", None)
-        if watch is not None:
-            return watch
+    while trace is not None and trace.watch is None:
         trace = trace.outer
-    return None
+    return trace and trace.watch
 
 
-def on_read(usual: Callable) -> Callable:
-    def read(x: Any, name: str) -> Any:
-        watch = watch_here()
-        if watch is not None:
-            return watch.read(x, name)
-        if not under_way:
-            uninstall()
-        return usual(x, name)
-
-    return read
+def on_read(x: Any, name: str) -> Any:
+    watch = watch_here()
+    if watch is not None:
+        return watch.read(x, name)
+    if not under_way:
+        uninstall()
+    return object.__getattribute__(x, name)
 
 
 def on_change(usual: Callable) -> Callable:
@@ -65,12 +60,11 @@ def on_change(usual: Callable) -> Callable:
     return change
 
 
-CLASSES = (Tree, Optimizer, LRScheduler, EMA)
-CHANGED = {"__getattribute__": on_read, "__setattr__": on_change, "__delattr__": on_change}
-METHODS = [
-    (cls, name, vars(cls).get(name), hook(getattr(cls, name)))
+METHODS = [  # of classes, what they have themselves, and what stands for it
+    (cls, name, vars(cls).get(name), on_read if name == "__getattribute__" else on_change(usual))
     for cls in CLASSES
-    for name, hook in CHANGED.items()
+    for name in ("__getattribute__", "__setattr__", "__delattr__")
+    for usual in [getattr(cls, name)]
 ]
 
 
@@ -118,21 +112,19 @@ class Watch:
         except AttributeError:
             self.notes.add_attribute(x, name)
             raise
-        if is_made:
-            return value
         if name == SETTER:
             self.journal.before_setting(x, name)
+        # What our optimizers know by themselves follows from their groups.
+        if is_made or (isinstance(x, Checked) and name.startswith("_") and name != "__dict__"):
+            return value
         if isinstance(x, LRScheduler):
             return self.read_scheduler(x, name, value, own)
-        if isinstance(x, Optimizer) and name in ("param_groups", "_state"):
+        if isinstance(x, Optimizer) and name in VIEWED:
             return self.view(x, name, value)
         if name == "__dict__":
             if not self.notes.add_all(x):
                 self.journal.keep_attributes(x, own)
-            return value
-        # What our optimizers know by themselves follows from their groups.
-        is_plain = name in own or getattr(type(x), name, ABSENT) is value
-        if is_plain and not (isinstance(x, Checked) and name.startswith("_")):
+        elif name in own or getattr(type(x), name, ABSENT) is value:
             return self.read_attribute(x, name, value, own)
         return value
 
@@ -157,14 +149,12 @@ class Watch:
         function does to these is done to copies, and found."""
         if id(value) in self.views:
             return self.views[id(value)]
-        what = type(optimizer).__name__
+        what, place = f"{type(optimizer).__name__}.{VIEWED[name]}", attrgetter(name)
+        self.notes.add(optimizer, f"params in {what}", partial(tensors_of, name=name))
         if name == "_state":
-            self.notes.add(optimizer, f"tensors in {what}.state", tensors_of_states)
-            return self.view_dict(optimizer, value, f"{what}.state", STATE, attrgetter(name))
-        what = f"{what}.param_groups"
-        self.notes.add(optimizer, f"params in {what}", params_of_groups)
+            return self.view_dict(optimizer, value, what, STATE, place)
         out = self.views[id(value)] = [
-            self.view_dict(optimizer, group, f"{what}[{k}]", GROUPS, group_at(k))
+            self.view_dict(optimizer, group, f"{what}[{k}]", GROUPS, lambda x, k=k: place(x)[k])
             for k, group in enumerate(value)
         ]
         for container in (value, out, *[group["params"] for group in value]):
@@ -188,7 +178,7 @@ class Watch:
 
         if id(real) not in self.views:
             self.journal.keep(what, real, words)
-            self.views[id(real)] = View(real, (what, words), self.journal, read)
+            self.views[id(real)] = View(real, what, words, self.journal, read)
         return self.views[id(real)]
 
     def read_scheduler(self, scheduler: LRScheduler, name: str, value: Any, own: dict) -> Any:
@@ -212,6 +202,12 @@ class Watch:
         self.actions.append((Later(scheduler), args, kwargs))
 
 
+def inside(place: Place, key: Any) -> Place:
+    """Where a dict in a dict is; a tensor that is its key is known weakly."""
+    known: Any = weakref.ref(key) if isinstance(key, Tensor) else lambda: key
+    return lambda owner: place(owner).get(known())
+
+
 class Later:
     """A scheduler's step, which doesn't keep it alive."""
 
@@ -223,22 +219,3 @@ class Later:
         if scheduler is None:
             raise TraceError("compile: a scheduler that the function used isn't there any more")
         scheduler.step(*args, **kwargs)
-
-
-def group_at(k: int) -> Place:
-    return lambda optimizer: optimizer.param_groups[k]
-
-
-def inside(place: Place, key: Any) -> Place:
-    """A dict in the dict in another place."""
-    known: Any = weakref.ref(key) if isinstance(key, Tensor) else lambda: key
-    return lambda owner: place(owner).get(known())
-
-
-def params_of_groups(optimizer: Any) -> list[list]:
-    return [group["params"] for group in attribute(optimizer, "param_groups")]
-
-
-def tensors_of_states(optimizer: Any) -> list[list]:
-    entries = [x for x in attribute(optimizer, "_state").values() if isinstance(x, dict)]
-    return [[x for x in entry.values() if isinstance(x, Tensor)] for entry in entries]

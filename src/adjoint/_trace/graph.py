@@ -4,9 +4,7 @@ A replay of a graph gives what the function gives, gradients included: steps tha
 through, from a tensor that requires grad to a result, are recorded as they were in the trace.
 """
 
-import weakref
 from collections.abc import Callable, Collection, Iterable
-from types import MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +27,7 @@ from .._foundation.modes import GRAD, mode
 from .._foundation.numbers import Number
 from .._foundation.trees import DiffersError, leaves, map_tree, side_by_side
 from ..primitives.shapes import reshape
+from .keys import Same
 from .recording import Before, Slot, Step, Trace, Traced
 
 __all__ = ["Graph", "trace"]
@@ -302,31 +301,6 @@ class Graph:
                 "graph: two arguments, or an argument and a tensor that the function uses from "
                 "outside, are one tensor now but weren't when it was traced, or the other way round"
             )
-
-
-class Same:
-    """The key of an object that must be the very same again, which this doesn't keep alive."""
-
-    def __init__(self, x: Any) -> None:
-        self.kind = type(x)
-        self.number = id(x.__self__ if self.kind is MethodType else x)
-        self.ref: Callable[[], Any]
-        try:  # a method is another object each time
-            self.ref = weakref.WeakMethod(x) if self.kind is MethodType else weakref.ref(x)
-        except TypeError:  # it can't be known weakly
-            self.ref = lambda: x
-
-    def __hash__(self) -> int:
-        return hash((self.kind, self.number))
-
-    def __eq__(self, other: Any) -> bool:
-        if type(other) is not Same or self.number != other.number:
-            return False
-        x, y = self.ref(), other.ref()
-        return x is not None and (x is y or (self.kind is other.kind is MethodType and x == y))
-
-    def __repr__(self) -> str:
-        return f"a {self.kind.__name__}"
 
 
 def check_object(position: int, old: Same, new: Any) -> None:

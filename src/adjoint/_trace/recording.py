@@ -132,6 +132,8 @@ class Before(NamedTuple):
 class Trace(Block):
     """A recording; what runs in its `with` block is recorded, and undone at the end."""
 
+    watch: Any = None  # what sees how Python objects are read and changed
+
     def __init__(self) -> None:
         self.start = next_order()
         self.outer: Trace | None = mode.trace
