@@ -1,6 +1,7 @@
 """Weak references to captured tensors in a graph, and constants that are the graph's own."""
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from .._trace.graph import Graph, last_uses
 from .._trace.keys import Same, key_of
 from .._trace.recording import Slot, Traced
 
+KNOWING = ("captures", "writes", "without_grad")  # parts of a graph that know tensors from outside
+COMPUTING = ("steps", "outputs", "results", "writes")
+
 
 def hold_weakly(graph: Graph) -> list[Tensor]:
     """Let a graph know tensors from outside weakly; returns them.
@@ -19,19 +23,14 @@ def hold_weakly(graph: Graph) -> list[Tensor]:
     Python's and NumPy's. They are constants of the graph, equal numbers one.
     """
     raws = {x: slot.owner.raw for x, slot in graph.captures if isinstance(slot.owner, Tensor)}
-    for name in ("captures", "writes", "without_grad"):
-        setattr(graph, name, map_tree(weakly, getattr(graph, name)))
+    replace(graph, lambda x: weakref.ref(x) if isinstance(x, Tensor) else x, KNOWING)
     graph.arguments = map_tree(as_argument, graph.arguments)
     graph.writes = [write for write in graph.writes if not is_gone(write.slot)]
     graph.without_grad = [slot for slot in graph.without_grad if not is_gone(slot)]
     merge_constants(graph, raws)
     slots = [*graph.without_grad, *[write.slot for write in graph.writes]]
-    slots += [slot for _, slot in graph.captures]
-    return [slot.tensor([]) for slot in slots if isinstance(slot.owner, weakref.ref)]
-
-
-def weakly(x: Any) -> Any:
-    return weakref.ref(x) if isinstance(x, Tensor) else x
+    refs = [slot.owner for slot in slots] + [slot.owner for _, slot in graph.captures]
+    return [x for ref in refs if isinstance(ref, weakref.ref) and (x := ref()) is not None]
 
 
 def as_argument(x: Any) -> Any:
@@ -59,10 +58,10 @@ def merge_constants(graph: Graph, raws: dict[Traced, Any]) -> None:
         if merged.get(value, value) is value:
             captures.append((value, slot))
     graph.captures = captures
-
-    def one(x: Any) -> Any:
-        return merged.get(x, x) if type(x) is Traced else x
-
-    for name in ("steps", "outputs", "results", "writes"):
-        setattr(graph, name, map_tree(one, getattr(graph, name)))
+    replace(graph, lambda x: merged.get(x, x) if type(x) is Traced else x, COMPUTING)
     graph.last_uses = last_uses(graph.steps, {result.value for result in graph.kept})
+
+
+def replace(graph: Graph, function: Callable[[Any], Any], parts: tuple[str, ...]) -> None:
+    for name in parts:
+        setattr(graph, name, map_tree(function, getattr(graph, name)))

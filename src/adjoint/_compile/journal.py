@@ -1,13 +1,13 @@
 """What a function changed of Python objects while it was recorded: undone, and an error."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from operator import is_, setitem
 from typing import Any, NamedTuple
 
 from .._core.tensor import Tensor
 from .._foundation.errors import TraceError
 from .._foundation.lines import present_line
-from .._trace.keys import EXACT
+from .._trace.keys import key_of
 
 ABSENT = object()  # an attribute that isn't there
 ONCE = " in the function, which runs once, when it is recorded; "
@@ -40,7 +40,8 @@ class Kept(NamedTuple):
         now = entries(self.value if self.of is None else attribute(self.of, "__dict__"))
         for key in {**self.start, **now}:
             usual = ABSENT if self.of is None else getattr(type(self.of), key, ABSENT)
-            if not is_same(self.start.get(key, usual), now.get(key, usual)):
+            x, y = self.start.get(key, usual), now.get(key, usual)
+            if x is not y and key_of(x, None, 0) != key_of(y, None, 0):
                 yield key
         if self.of is None and not all(map(is_, now, self.start)):
             yield "..."  # another order
@@ -127,11 +128,6 @@ def attribute(x: Any, name: str) -> Any:
         return ABSENT
 
 
-def is_same(x: Any, y: Any) -> bool:
-    is_plain = type(x) in EXACT or isinstance(x, float | complex)
-    return x is y or (is_plain and type(x) is type(y) and x == y)
-
-
 def item_of(what: str, key: Any) -> str:
     return f"{what}[...]" if isinstance(key, Tensor) else f"{what}[{key!r}]"
 
@@ -163,14 +159,7 @@ class View(dict):
     def get(self, key: Any, default: Any = None) -> Any:
         return self[key] if key in self else default
 
-    def copy(self) -> dict:
-        return {key: self[key] for key in self}
-
-    def items(self) -> Any:
-        return self.copy().items()
-
-    def values(self) -> Any:
-        return self.copy().values()
+    items, values = Mapping.items, Mapping.values  # type: ignore[assignment]
 
     def __iter__(self) -> Iterator:  # with a method of its own, copies are made by __getitem__
         return super().__iter__()

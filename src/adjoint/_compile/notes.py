@@ -5,41 +5,32 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from traceback import walk_stack
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._core.tensor import Tensor, describe
 from .._foundation.lines import is_own
 from .._foundation.trees import leaves
-from .._trace.keys import key_of
+from .._trace.keys import change_of, key_of
 from ..nn.modules.tree import Tree
 from .journal import attribute
 from .signature import differences, surroundings
 
 HERE = __name__.rpartition(".")[0]
 PARTS = (Tensor, Tree)
-DEPTH = 3  # containers in containers that are compared by their items
-
-
-class Note(NamedTuple):
-    """What `look` gave of an object, which is known weakly; in words, what its change would be."""
-
-    ref: weakref.ref
-    words: str
-    look: Callable[[Any], Any]
-    key: Any
+DEPTH = 8  # of containers in containers; one may contain itself
 
 
 class Notes:
     """Attributes that were read, each as it was at first; hooks of tensors, and defaults."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[int, str], Note] = {}
+        # By objects' ids, and words for a change: the object, how to look at it, what was seen.
+        self.known: dict[tuple[int, str], tuple[weakref.ref, Callable[[Any], Any], Any]] = {}
         self.surroundings = surroundings()
 
     def add(self, x: Any, words: str, look: Callable[[Any], Any]) -> None:
         if (id(x), words) not in self.known:
-            note = Note(weakref.ref(x), words, look, key_of(look(x), None, DEPTH))
-            self.known[id(x), words] = note
+            self.known[id(x), words] = weakref.ref(x), look, key_of(look(x), None, DEPTH)
 
     def add_attribute(self, x: Any, name: str) -> None:
         value, what = attribute(x, name), type(x).__name__
@@ -67,18 +58,17 @@ class Notes:
     def settle(self, captured: list[Tensor], made: set[int]) -> None:
         """The recording has ended: forget objects that the function made, known by their ids."""
         pairs = [(key, note) for key, note in self.known.items() if key[0] not in made]
-        self.known = {key: note for key, note in pairs if note.ref() is not None}
+        self.known = {key: note for key, note in pairs if note[0]() is not None}
         for tensor in captured:
             self.add_hooks(tensor)
 
     def changed(self) -> str | None:
         """What isn't as it was, in a few words."""
-        for ref, words, look, key in self.known.values():
+        for (_, words), (ref, look, key) in self.known.items():
             x = ref()
             now = None if x is None else key_of(look(x), None, DEPTH)
             if now != key:
-                is_plain = type(now) is type(key) is tuple and len(now) == len(key) == 2
-                return words + (f" is {now[1]}, was {key[1]}" if is_plain else "")
+                return words + change_of(key, now)
         return differences(("", *self.surroundings), ("", *surroundings())) or None
 
 

@@ -19,13 +19,13 @@ from .._foundation.numbers import Number
 from .._foundation.trees import leaves
 from .._trace.graph import Graph, record_graph
 from .._trace.recording import Trace, Traced
+from .._trace.settings import Settings
 from ..primitives.conversions import cast
 from ..primitives.elementwise import logical_not
 from ..primitives.reductions import max_
 from .captures import hold_weakly
 from .journal import HOOKS, ONCE
 from .notes import Notes
-from .settings import Settings
 from .watching import Later, Watch, install, uninstall
 
 WRONG = np.dtype(np.float32)  # of what is 0 where a requirement holds: kernels find the largest

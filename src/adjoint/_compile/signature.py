@@ -8,7 +8,7 @@ import numpy as np
 from .._core.tensor import Tensor
 from .._foundation.dtypes import DefaultDType
 from .._foundation.modes import mode
-from .._trace.keys import key_of
+from .._trace.keys import change_of, key_of
 from ..backends import DefaultDevice
 
 
@@ -58,11 +58,9 @@ def differences(old: tuple, new: tuple) -> str:
 
 def argument_difference(old: Any, new: Any, name: Any = None) -> str:
     """What differs between two keys of arguments; `name` is that of the one that they are for."""
-    sizes = [len(key) if type(key) is tuple else 0 for key in (old, new)]
-    if sizes == [3, 3] and old[:2] == new[:2]:  # containers alike
+    if type(old) is type(new) is tuple and len(old) == 3 and old[:2] == new[:2]:  # containers
         names = old[1] if type(old[1]) is tuple else range(old[1])
         items = zip(names, old[2], new[2], strict=True)
         return next(argument_difference(x, y, name) for name, x, y in items if x != y)
-    if sizes == [2, 2]:
-        return f"argument {name!r} is {new[1]}, was {old[1]}"
-    return "the structure of the arguments is another"
+    change = change_of(old, new)
+    return f"argument {name!r}{change}" if change else "the structure of the arguments is another"

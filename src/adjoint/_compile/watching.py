@@ -16,13 +16,13 @@ from .._foundation.errors import TraceError
 from .._foundation.modes import mode
 from .._foundation.numbers import Number
 from .._foundation.trees import leaves
+from .._trace.settings import Place, Settings
 from ..nn.modules.tree import Tree
 from ..optim._ema import EMA
 from ..optim._optimizer import Checked, Optimizer
 from ..optim.lr_scheduler._scheduler import LRScheduler
 from .journal import ABSENT, GROUPS, HOOKS, STATE, Journal, View, attribute, item_of
 from .notes import Notes, tensors_of
-from .settings import Place, Settings
 
 CLASSES = (Tree, Optimizer, LRScheduler, EMA)
 SETTER = "_check_name"  # a method of modules that begins to set other attributes

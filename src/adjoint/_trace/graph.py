@@ -29,6 +29,7 @@ from .._foundation.trees import DiffersError, leaves, map_tree, side_by_side
 from ..primitives.shapes import reshape
 from .keys import Same
 from .recording import Before, Slot, Step, Trace, Traced
+from .settings import Settings
 
 __all__ = ["Graph", "trace"]
 
@@ -164,7 +165,7 @@ class Graph:
         self.refusal = refusal
         # Numbers that may be others at each run: what stands for them, and who knows them now.
         self.numbers: list[tuple[Traced, Number]] = []
-        self.settings: Any = None
+        self.settings: Settings | None = None
 
     @property
     def kept(self) -> list[Result]:
@@ -210,7 +211,7 @@ class Graph:
 
     def present_numbers(self) -> Values:
         """The numbers as tensors, with their present values."""
-        if not self.numbers:
+        if self.settings is None or not self.numbers:
             return {}
         now = self.settings.read()
         if now is None:

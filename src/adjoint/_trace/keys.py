@@ -56,3 +56,9 @@ def key_of(x: Any, tensors: list[Tensor] | None = None, depth: int = -1) -> Any:
     if depth and isinstance(x, (set, frozenset)):
         return kind, frozenset([key_of(item, None, depth - 1) for item in x])
     return (getattr(x, "dtype", kind), repr(x)) if isinstance(x, SHOWN) else Same(x)
+
+
+def change_of(old: Any, new: Any) -> str:
+    """How one key became another, in words, where both are of plain values."""
+    is_plain = type(old) is type(new) is tuple and len(old) == len(new) == 2
+    return f" is {new[1]}, was {old[1]}" if is_plain else ""

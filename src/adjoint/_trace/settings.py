@@ -6,7 +6,7 @@ from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
 from .._foundation.numbers import Ledger, Number, is_exactly
-from .._trace.keys import key_of
+from .keys import key_of
 
 Place = Callable[[Any], Any]  # gives the dict in which an owner has settings
 
@@ -19,10 +19,10 @@ class Owner(NamedTuple):
     met: dict[str, Any]
     positions: list[int]  # of their parts, among all that the ledger is given
 
-    def reader(self) -> Callable[[Any], tuple]:
-        names, place = [*self.met], self.place
-        get = itemgetter(*names, names[0])  # at least two, so that it gives a tuple
-        return lambda owner: get(place(owner))[:-1]
+    def reader(self) -> Callable[[], tuple]:
+        ref, place, names = self.ref, self.place, [*self.met]
+        get = itemgetter(*names) if len(names) > 1 else lambda found: (found[names[0]],)
+        return lambda: get(place(ref()))
 
 
 class Settings:
@@ -35,7 +35,7 @@ class Settings:
         self.ledger = Ledger()
         self.owners: dict[Any, Owner] = {}
         self.numbers: list[Number] = []
-        self.readers: list[tuple[weakref.ref, Callable]] = []
+        self.readers: list[Callable[[], tuple]] = []
         self.positions: list[int] = []
         self.known: tuple[list, tuple] | None = None
 
@@ -64,7 +64,7 @@ class Settings:
         """Nothing more is recorded: forget what the function got."""
         self.numbers = numbers
         for owner in self.owners.values():
-            self.readers.append((owner.ref, owner.reader()))
+            self.readers.append(owner.reader())
             self.positions += owner.positions
             owner.met.clear()
 
@@ -73,8 +73,8 @@ class Settings:
         something else. The same tuple, if nothing has changed."""
         now: list[Any] = []
         try:
-            for ref, values in self.readers:
-                now += values(ref())
+            for values in self.readers:
+                now += values()
         except (AttributeError, KeyError, IndexError, TypeError):
             return None
         if self.known is not None and all(map(is_, now, self.known[0])):
