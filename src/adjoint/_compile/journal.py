@@ -46,11 +46,6 @@ class Kept(NamedTuple):
         if self.of is None and not all(map(is_, now, self.start)):
             yield "..."  # another order
 
-    def error(self, key: Any, line: str) -> TraceError:
-        words = TRAINING if key == "training" and self.of is not None else self.words
-        kind, item = type(self.value).__name__, item_of(self.what, key)
-        return TraceError(words.format(what=self.what, key=key, line=line, kind=kind, item=item))
-
 
 class Journal:
     """Containers as they were, which `calls_at_end` restore, and the lines that changed them."""
@@ -80,12 +75,9 @@ class Journal:
     def before_setting(self, x: Any, name: str) -> None:
         own = attribute(x, "__dict__")
         self.meet(x, own, name)
-        self.keep_attributes(x, own)
-        self.note_line(own, name)
-
-    def keep_attributes(self, x: Any, own: dict) -> None:
         if id(x) not in self.bare:
             self.keep(type(x).__name__, own, ATTRIBUTES, x)
+            self.note_line(own, name)
 
     def keep(self, what: str, value: Any, words: str = ITEMS, of: Any = None) -> dict[Any, Any]:
         """What a container has when the function meets it; of other values nothing is kept."""
@@ -110,7 +102,12 @@ class Journal:
         """Raise if something isn't as it was before the function ran."""
         for kept in self.kept.values():
             for key in kept.changes():
-                raise kept.error(key, self.lines.get((id(kept.value), key), ""))
+                words = TRAINING if kept.of is not None and key == "training" else kept.words
+                kind, item = type(kept.value).__name__, item_of(kept.what, key)
+                line = self.lines.get((id(kept.value), key), "")
+                raise TraceError(
+                    words.format(what=kept.what, key=key, line=line, kind=kind, item=item)
+                )
 
 
 def entries(container: Any) -> dict[Any, Any]:

@@ -15,7 +15,6 @@ from ..nn.modules.tree import Tree
 from .journal import attribute
 from .signature import differences, surroundings
 
-HERE = __name__.rpartition(".")[0]
 PARTS = (Tensor, Tree)
 DEPTH = 8  # of containers in containers; one may contain itself
 
@@ -34,33 +33,31 @@ class Notes:
 
     def add_attribute(self, x: Any, name: str) -> None:
         value, what = attribute(x, name), type(x).__name__
-        words = f"{what}.{name}"
-        if isinstance(value, PARTS):
+        if name == "_hooks":
+            self.add(x, f"hooks of {what}", hooks_of)
+        elif isinstance(value, PARTS):
             kind = "parameter" if isinstance(value, Tensor) else "module"
-            words = f"{kind} {name} of {what} was replaced"
-        self.add(x, words, partial(attribute, name=name))
+            self.add(x, f"{kind} {name} of {what} was replaced", partial(attribute, name=name))
+        else:
+            self.add(x, f"{what}.{name}", partial(attribute, name=name))
 
     def add_all(self, x: Any) -> bool:
         """The whole dict of an object was read. Our own functions look for tensors and modules
         there, and for nothing else; returns whether it was one of these."""
         frames = (frame for frame, _ in walk_stack(sys._getframe()))
-        is_ours = is_own(next(x for x in frames if x.f_globals.get("__package__") != HERE))
+        is_ours = is_own(next(x for x in frames if x.f_globals.get("__package__") != __package__))
         names = partial(names_of, kinds=PARTS if is_ours else object)
         self.add(x, f"{'parts' if is_ours else 'attributes'} of {type(x).__name__}", names)
         for name in names(x):
             self.add_attribute(x, name)
         return is_ours
 
-    def add_hooks(self, x: Any) -> None:
-        what = f"a tensor ({describe(x)})" if isinstance(x, Tensor) else type(x).__name__
-        self.add(x, f"hooks of {what}", hooks_of)
-
     def settle(self, captured: list[Tensor], made: set[int]) -> None:
         """The recording has ended: forget objects that the function made, known by their ids."""
         pairs = [(key, note) for key, note in self.known.items() if key[0] not in made]
         self.known = {key: note for key, note in pairs if note[0]() is not None}
         for tensor in captured:
-            self.add_hooks(tensor)
+            self.add(tensor, f"hooks of a tensor ({describe(tensor)})", hooks_of)
 
     def changed(self) -> str | None:
         """What isn't as it was, in a few words."""
@@ -79,8 +76,7 @@ def names_of(x: Any, kinds: Any) -> list[str]:
 def hooks_of(x: Any) -> Any:
     """Hooks of a module or a tensor; empty ones are none."""
     if isinstance(x, Tensor):
-        extra = x.node and x.node.extra
-        hooks = extra and (extra.hooks, extra.post_hooks)
+        hooks = x.node and x.node.extra and (x.node.extra.hooks, x.node.extra.post_hooks)
     else:
         hooks = attribute(x, "_hooks")
     return hooks if hooks and any(hooks) else None

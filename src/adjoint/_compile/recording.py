@@ -26,7 +26,7 @@ from ..primitives.reductions import max_
 from .captures import hold_weakly
 from .journal import HOOKS, ONCE
 from .notes import Notes
-from .watching import Later, Watch, install, uninstall
+from .watching import Later, Watch, run_watched, uninstall
 
 WRONG = np.dtype(np.float32)  # of what is 0 where a requirement holds: kernels find the largest
 
@@ -61,16 +61,6 @@ class Recording(Trace):
         self.watch = Watch(self.settings, self.calls_at_end)
         self.numbers: dict[Any, tuple[Traced, Number]] = {}
         self.requirements: list[Traced] = []
-
-    def run(self, function: Callable, /, *args: Any, **kwargs: Any) -> Any:
-        install(self.calls_at_end)
-        return function(*args, **kwargs)
-
-    def end(self) -> None:
-        """Let go of what knows the recording itself."""
-        uninstall()
-        for known in (self.calls_at_end, self.watch.views, self.watch.journal.kept):
-            known.clear()
 
     def record(self, op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
         if [x for x in inputs if isinstance(x, Number)]:
@@ -113,8 +103,8 @@ class Recording(Trace):
         self.watch.journal.check()
         for x in (*self.before.values(), *[before for _, before in self.arguments]):
             tensor, requires = x.tensor, x.tensor.requires_grad
-            is_same = requires or tensor.raw is x.raw  # what is written over may lose its graph
-            if tensor.is_leaf and is_same and requires != (x.node is not None):
+            may_lose_graph = tensor.raw is not x.raw and not requires  # as it is written over
+            if tensor.is_leaf and not may_lose_graph and requires != (x.node is not None):
                 what = f"requires_grad of a tensor ({describe(tensor)}) from outside is changed"
                 raise TraceError(what + ONCE + "call requires_grad_() outside")
 
@@ -124,7 +114,7 @@ def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
     captured: dict[int, Tensor] = {}
     while True:
         recording = Recording()
-        run = partial(recording.run, function)
+        run = partial(run_watched, function, recording.calls_at_end)
         try:
             graph = record_graph(run, args, kwargs, None, True, recording, captured)
             break
@@ -134,14 +124,16 @@ def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
             explain(error)
             raise
         finally:
-            recording.end()
-    watch, numbers = recording.watch, list(recording.numbers.values())
-    settings, actions, notes = recording.settings, watch.actions, watch.notes
-    requirements, made = recording.requirements, watch.journal.made()
+            uninstall()
+            watch = recording.watch
+            for known in (recording.calls_at_end, watch.views, watch.journal.kept):
+                known.clear()  # they know the recording
+    numbers, settings = list(recording.numbers.values()), recording.settings
+    actions, notes, made = watch.actions, watch.notes, watch.journal.made()
+    requirements = recording.requirements
     graph.numbers, graph.settings, graph.function = numbers, settings, None
     del recording, watch, run  # with them go the last references to what the function made
-    tensors = hold_weakly(graph)
-    notes.settle(tensors, made)
+    notes.settle(hold_weakly(graph), made)
     settings.finish([number for _, number in numbers])
     given = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
     places = {k: weakref.ref(x) for k, x in enumerate(given) if id(x._owner()) in captured}

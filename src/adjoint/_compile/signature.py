@@ -11,6 +11,8 @@ from .._foundation.modes import mode
 from .._trace.keys import change_of, key_of
 from ..backends import DefaultDevice
 
+NOTHING = key_of({})
+
 
 def signature(args: tuple, kwargs: dict) -> tuple[tuple, Sequence[Tensor]]:
     """The key of a call, and its tensors, in order."""
@@ -23,7 +25,8 @@ def signature(args: tuple, kwargs: dict) -> tuple[tuple, Sequence[Tensor]]:
             if count < 2 or len({*map(id, args)}) == count:
                 return (count, mode.word, DefaultDType.float, DefaultDevice.name), args
     tensors: list[Tensor] = []
-    structure = tuple, 2, (key_of(args, tensors), key_of(kwargs, tensors))
+    positional = key_of(args, tensors)  # first: that is the order of tensors
+    structure = tuple, 2, (positional, key_of(kwargs, tensors) if kwargs else NOTHING)
     return (structure, *surroundings(), *aliases(tensors)), tensors
 
 

@@ -21,7 +21,7 @@ from ..nn.modules.tree import Tree
 from ..optim._ema import EMA
 from ..optim._optimizer import Checked, Optimizer
 from ..optim.lr_scheduler._scheduler import LRScheduler
-from .journal import ABSENT, GROUPS, HOOKS, STATE, Journal, View, attribute, item_of
+from .journal import ABSENT, GROUPS, HOOKS, ITEMS, STATE, Journal, View, attribute, item_of
 from .notes import Notes, tensors_of
 
 CLASSES = (Tree, Optimizer, LRScheduler, EMA)
@@ -68,13 +68,14 @@ METHODS = [  # of classes, what they have themselves, and what stands for it
 ]
 
 
-def install(calls_at_end: list[tuple]) -> None:
-    """Let a recording see what is read and changed, until these calls are made."""
+def run_watched(function: Callable, calls_at_end: list[tuple], /, *args: Any, **kw: Any) -> Any:
+    """Call a function; until the calls at the end what it reads and changes is seen."""
     calls_at_end.append((under_way.discard, id(calls_at_end)))
     with lock:
         under_way.add(id(calls_at_end))
         for cls, name, _, hooked in METHODS:
             setattr(cls, name, hooked)
+    return function(*args, **kw)
 
 
 def uninstall() -> None:
@@ -112,8 +113,6 @@ class Watch:
         except AttributeError:
             self.notes.add_attribute(x, name)
             raise
-        if name == SETTER:
-            self.journal.before_setting(x, name)
         # What our optimizers know by themselves follows from their groups.
         if is_made or (isinstance(x, Checked) and name.startswith("_") and name != "__dict__"):
             return value
@@ -121,25 +120,20 @@ class Watch:
             return self.read_scheduler(x, name, value, own)
         if isinstance(x, Optimizer) and name in VIEWED:
             return self.view(x, name, value)
-        if name == "__dict__":
-            if not self.notes.add_all(x):
-                self.journal.keep_attributes(x, own)
+        if name == SETTER or (name == "__dict__" and not self.notes.add_all(x)):
+            self.journal.before_setting(x, name)
         elif name in own or getattr(type(x), name, ABSENT) is value:
             return self.read_attribute(x, name, value, own)
         return value
 
     def read_attribute(self, x: Any, name: str, value: Any, own: dict) -> Any:
-        what = type(x).__name__
         if (id(own), name) in self.journal.lines:  # the function has set it itself
             return value
         if isinstance(value, float) and name in type(x)._numbers and name in own:
             return self.settings.meet(x, vars, name, value)
-        if name == "_hooks":
-            self.notes.add_hooks(x)
-            self.journal.keep(what, value, HOOKS)
-        else:
-            self.notes.add_attribute(x, name)
-            self.journal.keep(f"{what}.{name}", value)
+        self.notes.add_attribute(x, name)
+        what = f"{type(x).__name__}.{name}".removesuffix("._hooks")
+        self.journal.keep(what, value, HOOKS if name == "_hooks" else ITEMS)
         return value
 
     # Optimizers and schedulers.
@@ -185,7 +179,7 @@ class Watch:
         """A scheduler's step is called later; what it knows changes with each step."""
         if name == "step":
             return partial(self.put_off, scheduler)
-        if name in own and name != "optimizer":
+        if (name in own and name != "optimizer") or name == "__dict__":
             raise TraceError(
                 f"the function reads {name!r} of {type(scheduler).__name__}, which is another one "
                 "after each step; read it outside, and call nothing but scheduler.step() inside"
@@ -198,6 +192,8 @@ class Watch:
                 f"{type(scheduler).__name__}.step reads a value, which isn't known while the "
                 "function is recorded; return it, and call scheduler.step(value) outside"
             )
+        # Once it is gone the function steps another one.
+        self.settings.meet(scheduler, lambda x: {"kind": type(x)}, "kind", type(scheduler))
         self.scheduled.add(id(attribute(scheduler, "optimizer")))
         self.actions.append((Later(scheduler), args, kwargs))
 
@@ -212,10 +208,7 @@ class Later:
     """A scheduler's step, which doesn't keep it alive."""
 
     def __init__(self, scheduler: LRScheduler) -> None:
-        self.ref = weakref.ref(scheduler)
+        self.ref: Callable[[], Any] = weakref.ref(scheduler)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        scheduler: Any = self.ref()
-        if scheduler is None:
-            raise TraceError("compile: a scheduler that the function used isn't there any more")
-        scheduler.step(*args, **kwargs)
+        self.ref().step(*args, **kwargs)
