@@ -13,7 +13,7 @@ from .._trace.keys import Same, key_of
 from .._trace.recording import Slot, Traced
 
 KNOWING = ("captures", "writes", "without_grad")  # parts of a graph that know tensors from outside
-COMPUTING = ("steps", "outputs", "results", "writes")
+GIVING = ("outputs", "results", "writes")
 
 
 def hold_weakly(graph: Graph) -> list[Tensor]:
@@ -57,9 +57,12 @@ def merge_constants(graph: Graph, raws: dict[Traced, Any]) -> None:
             slot = Slot(wrap(raw))
         if merged.get(value, value) is value:
             captures.append((value, slot))
-    graph.captures = captures
-    replace(graph, lambda x: merged.get(x, x) if type(x) is Traced else x, COMPUTING)
-    graph.last_uses = last_uses(graph.steps, {result.value for result in graph.kept})
+    are_merged, graph.captures = len(captures) < len(graph.captures), captures
+    if are_merged:
+        inputs = [tuple([merged.get(x, x) for x in step.inputs]) for step in graph.steps]
+        graph.steps = [x._replace(inputs=y) for x, y in zip(graph.steps, inputs, strict=True)]
+        replace(graph, lambda x: merged.get(x, x) if type(x) is Traced else x, GIVING)
+        graph.last_uses = last_uses(graph.steps, {result.value for result in graph.kept})
 
 
 def replace(graph: Graph, function: Callable[[Any], Any], parts: tuple[str, ...]) -> None:

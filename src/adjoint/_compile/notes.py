@@ -23,23 +23,26 @@ class Notes:
     """Attributes that were read, each as it was at first; hooks of tensors, and defaults."""
 
     def __init__(self) -> None:
-        # By objects' ids, and words for a change: the object, how to look at it, what was seen.
-        self.known: dict[tuple[int, str], tuple[weakref.ref, Callable[[Any], Any], Any]] = {}
+        # By objects' ids and names: words for a change, the object, how to look, what was seen.
+        self.known: dict[tuple[int, str], tuple[str, weakref.ref, Callable[[Any], Any], Any]] = {}
         self.surroundings = surroundings()
 
-    def add(self, x: Any, words: str, look: Callable[[Any], Any]) -> None:
-        if (id(x), words) not in self.known:
-            self.known[id(x), words] = weakref.ref(x), look, key_of(look(x), None, DEPTH)
+    def add(self, x: Any, name: str, words: str, look: Callable[[Any], Any]) -> None:
+        if (id(x), name) not in self.known:
+            key = key_of(look(x), None, DEPTH)
+            self.known[id(x), name] = words, weakref.ref(x), look, key
 
     def add_attribute(self, x: Any, name: str) -> None:
+        if (id(x), name) in self.known:
+            return
         value, what = attribute(x, name), type(x).__name__
+        words, look = f"{what}.{name}", partial(attribute, name=name)
         if name == "_hooks":
-            self.add(x, f"hooks of {what}", hooks_of)
+            words, look = f"hooks of {what}", hooks_of
         elif isinstance(value, PARTS):
             kind = "parameter" if isinstance(value, Tensor) else "module"
-            self.add(x, f"{kind} {name} of {what} was replaced", partial(attribute, name=name))
-        else:
-            self.add(x, f"{what}.{name}", partial(attribute, name=name))
+            words = f"{kind} {name} of {what} was replaced"
+        self.add(x, name, words, look)
 
     def add_all(self, x: Any) -> bool:
         """The whole dict of an object was read. Our own functions look for tensors and modules
@@ -47,21 +50,23 @@ class Notes:
         frames = (frame for frame, _ in walk_stack(sys._getframe()))
         is_ours = is_own(next(x for x in frames if x.f_globals.get("__package__") != __package__))
         names = partial(names_of, kinds=PARTS if is_ours else object)
-        self.add(x, f"{'parts' if is_ours else 'attributes'} of {type(x).__name__}", names)
-        for name in names(x):
-            self.add_attribute(x, name)
+        words = f"{'parts' if is_ours else 'attributes'} of {type(x).__name__}"
+        if (id(x), words) not in self.known:
+            self.add(x, words, words, names)
+            for name in names(x):
+                self.add_attribute(x, name)
         return is_ours
 
     def settle(self, captured: list[Tensor], made: set[int]) -> None:
         """The recording has ended: forget objects that the function made, known by their ids."""
         pairs = [(key, note) for key, note in self.known.items() if key[0] not in made]
-        self.known = {key: note for key, note in pairs if note[0]() is not None}
+        self.known = {key: note for key, note in pairs if note[1]() is not None}
         for tensor in captured:
-            self.add(tensor, f"hooks of a tensor ({describe(tensor)})", hooks_of)
+            self.add(tensor, "hooks", f"hooks of a tensor ({describe(tensor)})", hooks_of)
 
     def changed(self) -> str | None:
         """What isn't as it was, in a few words."""
-        for (_, words), (ref, look, key) in self.known.items():
+        for words, ref, look, key in self.known.values():
             x = ref()
             now = None if x is None else key_of(look(x), None, DEPTH)
             if now != key:

@@ -144,7 +144,7 @@ class Watch:
         if id(value) in self.views:
             return self.views[id(value)]
         what, place = f"{type(optimizer).__name__}.{VIEWED[name]}", attrgetter(name)
-        self.notes.add(optimizer, f"params in {what}", partial(tensors_of, name=name))
+        self.notes.add(optimizer, name, f"params in {what}", partial(tensors_of, name=name))
         if name == "_state":
             return self.view_dict(optimizer, value, what, STATE, place)
         out = self.views[id(value)] = [
