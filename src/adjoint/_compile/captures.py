@@ -1,15 +1,19 @@
 """Weak references to captured tensors in a graph, and constants that are the graph's own."""
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .._core.tensor import Tensor, wrap
 from .._foundation.trees import map_tree
-from .._trace.graph import Graph, Result, Same, last_uses
+from .._trace.graph import Graph, last_uses
+from .._trace.keys import Same, key_of
 from .._trace.recording import Slot, Traced
-from .signature import plain_value
+
+KNOWING = ("captures", "writes", "without_grad")  # parts of a graph that know tensors from outside
+GIVING = ("outputs", "results", "writes")
 
 
 def hold_weakly(graph: Graph) -> list[Tensor]:
@@ -18,75 +22,49 @@ def hold_weakly(graph: Graph) -> list[Tensor]:
     Those that nobody else has are the function's own: numbers that rules keep, and what was made of
     Python's and NumPy's. They are constants of the graph, equal numbers one.
     """
-    raws: dict[int, tuple[weakref.ref, Any]] = {}
-
-    def weak(slot: Slot) -> Slot:
-        if not isinstance(slot.owner, Tensor):
-            return slot
-        ref = weakref.ref(slot.owner)
-        raws[id(ref)] = ref, slot.owner.raw
-        return slot._replace(owner=ref)
-
-    graph.captures = [(value, weak(slot)) for value, slot in graph.captures]
-    graph.writes = [write._replace(slot=weak(write.slot)) for write in graph.writes]
-    graph.without_grad = [weak(slot) for slot in graph.without_grad]
-    graph.arguments = map_tree(weakly, graph.arguments)
-    dead = {key: raw for key, (ref, raw) in raws.items() if ref() is None}
-    graph.writes = [write for write in graph.writes if id(write.slot.owner) not in dead]
-    graph.without_grad = [slot for slot in graph.without_grad if id(slot.owner) not in dead]
-    merge_constants(graph, dead)
-    return [tensor for ref, _ in raws.values() if (tensor := ref()) is not None]
+    raws = {x: slot.owner.raw for x, slot in graph.captures if isinstance(slot.owner, Tensor)}
+    replace(graph, lambda x: weakref.ref(x) if isinstance(x, Tensor) else x, KNOWING)
+    graph.arguments = map_tree(as_argument, graph.arguments)
+    graph.writes = [write for write in graph.writes if not is_gone(write.slot)]
+    graph.without_grad = [slot for slot in graph.without_grad if not is_gone(slot)]
+    merge_constants(graph, raws)
+    slots = [*graph.without_grad, *[write.slot for write in graph.writes]]
+    refs = [slot.owner for slot in slots] + [slot.owner for _, slot in graph.captures]
+    return [x for ref in refs if isinstance(ref, weakref.ref) and (x := ref()) is not None]
 
 
-def weakly(x: Any) -> Any:
-    """An argument that stands for itself; values are as they are."""
-    if type(x) is Traced or plain_value(x) is not None:
-        return x
-    try:
-        return Same(x)
-    except TypeError:  # there are no weak references to it
-        return x
+def as_argument(x: Any) -> Any:
+    """What stands for an argument that must be the same object; values are as they are."""
+    key = None if type(x) is Traced else key_of(x)
+    return key if type(key) is Same else x
 
 
-def merge_constants(graph: Graph, arrays: dict[int, Any]) -> None:
-    """Let the graph keep the arrays of tensors that are gone, each once; they are found by the ids
-    of the references to these."""
+def is_gone(slot: Slot) -> bool:
+    return isinstance(slot.owner, weakref.ref) and slot.owner() is None
+
+
+def merge_constants(graph: Graph, raws: dict[Traced, Any]) -> None:
+    """Let the graph keep the arrays of tensors that are gone, each once."""
     first: dict[Any, Traced] = {}
-    replaced: dict[Any, Traced] = {}
-    captures: list[tuple[Traced, Slot]] = []
+    merged: dict[Any, Traced] = {}
+    captures = []
     for value, slot in graph.captures:
-        if id(slot.owner) not in arrays:
+        if is_gone(slot):
+            raw = raws[value]
+            is_number = type(raw) is np.ndarray and not raw.shape
+            key = (raw.dtype, raw.tobytes()) if is_number else id(raw)
+            merged[value] = first.setdefault(key, value)
+            slot = Slot(wrap(raw))
+        if merged.get(value, value) is value:
             captures.append((value, slot))
-            continue
-        raw: Any = arrays[id(slot.owner)]
-        key: Any = id(raw)
-        if type(raw) is np.ndarray and not raw.shape:
-            key = raw.dtype, raw.tobytes()
-        if key in first:
-            replaced[value] = first[key]
-        else:
-            first[key] = value
-            captures.append((value, Slot(wrap(raw))))
-    graph.captures = captures
-    if replaced:
-        substitute(graph, replaced)
+    are_merged, graph.captures = len(captures) < len(graph.captures), captures
+    if are_merged:
+        inputs = [tuple([merged.get(x, x) for x in step.inputs]) for step in graph.steps]
+        graph.steps = [x._replace(inputs=y) for x, y in zip(graph.steps, inputs, strict=True)]
+        replace(graph, lambda x: merged.get(x, x) if type(x) is Traced else x, GIVING)
+        graph.last_uses = last_uses(graph.steps, {result.value for result in graph.kept})
 
 
-def substitute(graph: Graph, replaced: dict[Any, Traced]) -> None:
-    """Let other values stand for some."""
-
-    def other(x: Any) -> Any:
-        return replaced.get(x, x) if type(x) is Traced else x
-
-    def in_result(result: Result) -> Result:
-        sources = tuple(map(other, result.sources))
-        return result._replace(value=other(result.value), sources=sources)
-
-    graph.steps = [step._replace(inputs=tuple(map(other, step.inputs))) for step in graph.steps]
-    graph.outputs = map_tree(other, graph.outputs)
-    graph.results = [in_result(result) for result in graph.results]
-    graph.writes = [
-        write if write.result is None else write._replace(result=in_result(write.result))
-        for write in graph.writes
-    ]
-    graph.last_uses = last_uses(graph.steps, {result.value for result in graph.kept})
+def replace(graph: Graph, function: Callable[[Any], Any], parts: tuple[str, ...]) -> None:
+    for name in parts:
+        setattr(graph, name, map_tree(function, getattr(graph, name)))

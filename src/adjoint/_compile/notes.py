@@ -2,131 +2,93 @@
 
 import sys
 import weakref
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from traceback import walk_stack
+from typing import Any
 
-from .. import backends
 from .._core.tensor import Tensor, describe
-from .._foundation.dtypes import DefaultDType, show
+from .._foundation.lines import is_own
+from .._foundation.trees import leaves
+from .._trace.keys import change_of, key_of
 from ..nn.modules.tree import Tree
-from .lines import OURS
-from .seen import ABSENT, PLAIN, Seen
+from .journal import attribute
+from .signature import differences, surroundings
 
-HERE = OURS + "/_compile"
-
-
-class Note(NamedTuple):
-    """An attribute of an object, or all of them; `parts`: only tensors and modules among them."""
-
-    ref: weakref.ref
-    what: str
-    name: str
-    seen: dict[str, Seen]
-    parts: bool = False
+PARTS = (Tensor, Tree)
+DEPTH = 8  # of containers in containers; one may contain itself
 
 
 class Notes:
     """Attributes that were read, each as it was at first; hooks of tensors, and defaults."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[int, str], Note] = {}
-        self.hooks: list[tuple[weakref.ref, Seen]] = []
-        self.defaults = present_defaults()
+        # By objects' ids and names: words for a change, the object, how to look, what was seen.
+        self.known: dict[tuple[int, str], tuple[str, weakref.ref, Callable[[Any], Any], Any]] = {}
+        self.surroundings = surroundings()
 
-    def add(self, x: Any, name: str, value: Any) -> None:
+    def add(self, x: Any, name: str, words: str, look: Callable[[Any], Any]) -> None:
         if (id(x), name) not in self.known:
-            seen = Seen(present(name, value))
-            note = Note(weakref.ref(x), type(x).__name__, name, {name: seen})
-            self.known[id(x), name] = note
+            key = key_of(look(x), None, DEPTH)
+            self.known[id(x), name] = words, weakref.ref(x), look, key
 
-    def add_parts(self, x: Any, own: dict[str, Any]) -> None:
+    def add_attribute(self, x: Any, name: str) -> None:
+        if (id(x), name) in self.known:
+            return
+        value, what = attribute(x, name), type(x).__name__
+        words, look = f"{what}.{name}", partial(attribute, name=name)
+        if name == "_hooks":
+            words, look = f"hooks of {what}", hooks_of
+        elif isinstance(value, PARTS):
+            kind = "parameter" if isinstance(value, Tensor) else "module"
+            words = f"{kind} {name} of {what} was replaced"
+        self.add(x, name, words, look)
+
+    def add_all(self, x: Any) -> bool:
         """The whole dict of an object was read. Our own functions look for tensors and modules
-        there, and for nothing else."""
-        frame: Any = sys._getframe()
-        while frame.f_code.co_filename.startswith(HERE):
-            frame = frame.f_back
-        parts = frame.f_code.co_filename.startswith(OURS)
-        key = id(x), f"parts {parts}"
-        if key not in self.known:
-            seen = {name: Seen(value) for name, value in chosen(own, parts).items()}
-            self.known[key] = Note(weakref.ref(x), type(x).__name__, "__dict__", seen, parts)
+        there, and for nothing else; returns whether it was one of these."""
+        frames = (frame for frame, _ in walk_stack(sys._getframe()))
+        is_ours = is_own(next(x for x in frames if x.f_globals.get("__package__") != __package__))
+        names = partial(names_of, kinds=PARTS if is_ours else object)
+        words = f"{'parts' if is_ours else 'attributes'} of {type(x).__name__}"
+        if (id(x), words) not in self.known:
+            self.add(x, words, words, names)
+            for name in names(x):
+                self.add_attribute(x, name)
+        return is_ours
 
-    def add_hooks(self, tensor: Tensor) -> None:
-        self.hooks.append((weakref.ref(tensor), Seen(hooks_of(tensor))))
-
-    def settle(self) -> None:
-        """The recording has ended, and all is as it was: forget what was so for a while only, such
-        as tensors that `functional_call` put in the place of parameters."""
-        self.known = {key: note for key, note in self.known.items() if difference(note) is None}
+    def settle(self, captured: list[Tensor], made: set[int]) -> None:
+        """The recording has ended: forget objects that the function made, known by their ids."""
+        pairs = [(key, note) for key, note in self.known.items() if key[0] not in made]
+        self.known = {key: note for key, note in pairs if note[1]() is not None}
+        for tensor in captured:
+            self.add(tensor, "hooks", f"hooks of a tensor ({describe(tensor)})", hooks_of)
 
     def changed(self) -> str | None:
         """What isn't as it was, in a few words."""
-        for note in self.known.values():
-            found = difference(note)
-            if found is not None:
-                return found
-        for ref, seen in self.hooks:
-            tensor = ref()
-            if tensor is not None and not seen.is_still(hooks_of(tensor)):
-                return f"hooks of a tensor ({describe(tensor)})"
-        for what, value in present_defaults().items():
-            if self.defaults[what] != value:
-                return f"the default {what} is {value}, was {self.defaults[what]}"
-        return None
+        for words, ref, look, key in self.known.values():
+            x = ref()
+            now = None if x is None else key_of(look(x), None, DEPTH)
+            if now != key:
+                return words + change_of(key, now)
+        return differences(("", *self.surroundings), ("", *surroundings())) or None
 
 
-def present_defaults() -> dict[str, str]:
-    return {"dtype": show(DefaultDType.float), "device": backends.DefaultDevice.name}
+def names_of(x: Any, kinds: Any) -> list[str]:
+    return [name for name, part in attribute(x, "__dict__").items() if isinstance(part, kinds)]
 
 
-def hooks_of(tensor: Tensor) -> Any:
-    extra = tensor.node and tensor.node.extra
-    if not extra or not (extra.hooks or extra.post_hooks):
-        return None
-    return list(extra.hooks), list(extra.post_hooks)
-
-
-def present(name: str, value: Any) -> Any:
-    """A value; empty hooks are none."""
-    return None if name == "_hooks" and value and not any(value) else value
-
-
-def chosen(own: dict[str, Any], parts: bool) -> dict[str, Any]:
-    if not parts:
-        return dict(own)
-    return {name: x for name, x in own.items() if isinstance(x, Tensor | Tree)}
-
-
-def difference(note: Note) -> str | None:
-    x = note.ref()
-    if x is None:
-        return f"a {note.what} isn't there any more"
-    if note.name == "__dict__":
-        now = chosen(object.__getattribute__(x, "__dict__"), note.parts)
-    elif note.name == "param_groups":
-        now = {note.name: [tuple(group["params"]) for group in x.param_groups]}
+def hooks_of(x: Any) -> Any:
+    """Hooks of a module or a tensor; empty ones are none."""
+    if isinstance(x, Tensor):
+        hooks = x.node and x.node.extra and (x.node.extra.hooks, x.node.extra.post_hooks)
     else:
-        try:
-            now = {note.name: present(note.name, object.__getattribute__(x, note.name))}
-        except AttributeError:
-            now = {}
-    for name in dict.fromkeys([*note.seen, *now]):
-        seen, value = note.seen.get(name, Seen(ABSENT)), now.get(name, ABSENT)
-        if not seen.is_still(value):
-            return worded(note.what, name, seen, value)
-    if note.name == "__dict__" and list(now) != list(note.seen):
-        return f"the order of {note.what}'s attributes"
-    return None
+        hooks = attribute(x, "_hooks")
+    return hooks if hooks and any(hooks) else None
 
 
-def worded(what: str, name: str, seen: Seen, value: Any) -> str:
-    if name == "_hooks":
-        return f"hooks of {what}"
-    if name == "param_groups":
-        return f"params in {what}.param_groups"
-    if issubclass(seen.kind, Tensor):
-        return f"parameter {name} of {what} was replaced"
-    if issubclass(seen.kind, Tree):
-        return f"module {name} of {what} was replaced"
-    if isinstance(value, PLAIN) and isinstance(seen.value, PLAIN):
-        return f"{what}.{name} is {value!r}, was {seen.value!r}"
-    return f"{what}.{name}"
+def tensors_of(optimizer: Any, name: str) -> list[list[Tensor]]:
+    """The tensors in each group, or in the state of each parameter."""
+    value = attribute(optimizer, name)
+    entries = value.values() if isinstance(value, dict) else value
+    return [[x for x in leaves(entry) if isinstance(x, Tensor)] for entry in entries]

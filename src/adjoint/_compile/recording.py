@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,20 @@ from .._core.execute import scalar_dtype
 from .._core.node import HookHandle, Node
 from .._core.tensor import Tensor, describe, wrap
 from .._foundation.errors import TraceError
+from .._foundation.lines import line_of
 from .._foundation.modes import no_grad
 from .._foundation.numbers import Number
 from .._foundation.trees import leaves
 from .._trace.graph import Graph, record_graph
 from .._trace.recording import Trace, Traced
+from .._trace.settings import Settings
 from ..primitives.conversions import cast
 from ..primitives.elementwise import logical_not
 from ..primitives.reductions import max_
 from .captures import hold_weakly
-from .lines import line_of, present_line
+from .journal import HOOKS, ONCE
 from .notes import Notes
-from .settings import Settings
-from .watching import Later, Token, Watch, install, under_way, uninstall
+from .watching import Later, Watch, run_watched, uninstall
 
 WRONG = np.dtype(np.float32)  # of what is 0 where a requirement holds: kernels find the largest
 
@@ -49,9 +51,6 @@ class Recorded:
 class CapturedArgument(BaseException):
     """An argument that the function also uses from outside; no `except Exception` may catch it."""
 
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-
 
 class Recording(Trace):
     """A trace in which settings are Numbers, and Python objects are watched."""
@@ -61,31 +60,17 @@ class Recording(Trace):
         self.settings = Settings()
         self.watch = Watch(self.settings, self.calls_at_end)
         self.numbers: dict[Any, tuple[Traced, Number]] = {}
-        self.own: list[tuple[Tensor, bool]] = []  # stand-ins, and whether they required grad
-        self.hooked: list[tuple[HookHandle, str]] = []
-        self.token = Token()
         self.requirements: list[Traced] = []
 
-    def __enter__(self) -> "Recording":
-        install(self.token)
-        self.calls_at_end.append((under_way.pop, id(self.token), None))
-        super().__enter__()
-        return self
-
-    # Numbers.
-
     def record(self, op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
-        if any(isinstance(x, Number) for x in inputs):
-            device = next(x.device for x in inputs if isinstance(x, Tensor))
+        if [x for x in inputs if isinstance(x, Number)]:
+            device, *_ = [x.device for x in inputs if isinstance(x, Tensor)]
             dtype = scalar_dtype(op, inputs)
-            inputs = [self.operand(x, dtype, device) for x in inputs]
+            lift = partial(self.lift_number, dtype=dtype, device=device)
+            lift = Number.fixed if dtype is None else lift
+            inputs = [lift(x) if isinstance(x, Number) else x for x in inputs]
         attrs = {k: x.fixed() if isinstance(x, Number) else x for k, x in attrs.items()}
         return super().record(op, inputs, attrs)
-
-    def operand(self, x: Any, dtype: np.dtype | None, device: str) -> Any:
-        if not isinstance(x, Number):
-            return x
-        return x.fixed() if dtype is None else self.lift_number(x, dtype, device)
 
     def lift_number(self, number: Number, dtype: np.dtype, device: str) -> Tensor:
         if number.ledger is not self.settings.ledger:
@@ -95,51 +80,33 @@ class Recording(Trace):
             self.numbers[key] = self.new((), dtype, device), number
         return wrap(self.numbers[key][0])
 
+    @no_grad()
     def require(self, condition: Callable[[], Tensor]) -> None:
-        with no_grad():
-            holds = condition()
-            if not holds.size:
-                return
-            wrong = cast(logical_not(holds), dtype=WRONG)
+        wrong = cast(logical_not(condition()), dtype=WRONG)
+        if wrong.size:
             axes = tuple(range(wrong.ndim))
             self.requirements.append(self.lift(max_(wrong, axis=axes, keepdims=False)))
 
     def output(self, x: Any) -> Any:
         return x.fixed() if isinstance(x, Number) else super().output(x)
 
-    # Arguments, and what else may have been changed.
-
     def meet_argument(self, tensor: Tensor) -> None:
         raise CapturedArgument(tensor._owner())
 
-    def argument(self, tensor: Tensor, position: int, requires_grad: bool, grad: bool) -> Tensor:
-        value = super().argument(tensor, position, requires_grad, grad)
-        self.own.append((value, value.requires_grad))
-        return value
-
     def note_hook(self, handle: HookHandle, node: Node) -> None:
         if node.order > self.start:  # it was there before the function ran
-            self.hooked.append((handle, present_line()))
-            self.calls_at_end.append((handle._hooks.pop, handle._key, None))
+            journal = self.watch.journal
+            journal.keep("a tensor from outside", handle._hooks, HOOKS).pop(handle._key, None)
+            journal.note_line(handle._hooks, handle._key)
 
     def end_of_function(self) -> None:
-        self.watch.check()
-        own = [(x.tensor, x.node is not None) for x in self.before.values()]
-        unchanged = {id(x.tensor) for x in self.before.values() if x.tensor.raw is x.raw}
-        for tensor, required in own + self.own:
-            is_own = id(tensor) not in self.before or id(tensor) in unchanged
-            if is_own and tensor.is_leaf and tensor.requires_grad != required:
-                raise TraceError(
-                    f"compile: requires_grad of a tensor ({describe(tensor)}) from outside is "
-                    "changed in the function, which runs once, when it is recorded; call "
-                    "requires_grad_() outside"
-                )
-        for handle, line in self.hooked:
-            if handle._key in handle._hooks:
-                raise TraceError(
-                    f"compile: a tensor from outside gets a hook within the function ({line}), "
-                    "which would stay; register it before, or remove it in the function"
-                )
+        self.watch.journal.check()
+        for x in (*self.before.values(), *[before for _, before in self.arguments]):
+            tensor, requires = x.tensor, x.tensor.requires_grad
+            may_lose_graph = tensor.raw is not x.raw and not requires  # as it is written over
+            if tensor.is_leaf and not may_lose_graph and requires != (x.node is not None):
+                what = f"requires_grad of a tensor ({describe(tensor)}) from outside is changed"
+                raise TraceError(what + ONCE + "call requires_grad_() outside")
 
 
 def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
@@ -147,28 +114,29 @@ def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
     captured: dict[int, Tensor] = {}
     while True:
         recording = Recording()
+        run = partial(run_watched, function, recording.calls_at_end)
         try:
-            graph = record_graph(function, args, kwargs, None, True, recording, captured)
+            graph = record_graph(run, args, kwargs, None, True, recording, captured)
             break
         except CapturedArgument as found:
-            captured[id(found.tensor)] = found.tensor
+            captured[id(found.args[0])] = found.args[0]
         except TraceError as error:
             explain(error)
             raise
         finally:
-            recording.token.end()
             uninstall()
-    watch, numbers = recording.watch, list(recording.numbers.values())
-    settings, actions, notes = recording.settings, watch.actions, watch.notes
+            watch = recording.watch
+            for known in (recording.calls_at_end, watch.views, watch.journal.kept):
+                known.clear()  # they know the recording
+    numbers, settings = list(recording.numbers.values()), recording.settings
+    actions, notes, made = watch.actions, watch.notes, watch.journal.made()
     requirements = recording.requirements
     graph.numbers, graph.settings, graph.function = numbers, settings, None
-    del recording, watch  # with them go the last references to what the function made
-    for tensor in hold_weakly(graph):
-        notes.add_hooks(tensor)
-    notes.settle()
+    del recording, watch, run  # with them go the last references to what the function made
+    notes.settle(hold_weakly(graph), made)
     settings.finish([number for _, number in numbers])
-    tensors = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
-    places = {k: weakref.ref(x) for k, x in enumerate(tensors) if id(x._owner()) in captured}
+    given = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
+    places = {k: weakref.ref(x) for k, x in enumerate(given) if id(x._owner()) in captured}
     return Recorded(graph, numbers, settings, actions, notes, places, requirements)
 
 

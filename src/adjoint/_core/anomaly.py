@@ -1,13 +1,12 @@
 """Looking for the first NaN or infinity, and for who made it: `detect_anomaly`."""
 
-import linecache
-import sys
 from typing import Any
 
 import numpy as np
 
 from .. import backends
 from .._foundation.errors import AnomalyError
+from .._foundation.lines import text_of, users_now
 from .declaration import Op
 from .node import extra
 from .tensor import Tensor, describe
@@ -41,9 +40,5 @@ def what_is_wrong(data: Any) -> str:
 
 def user_line() -> str:
     """The innermost line of the call stack that isn't adjoint's own."""
-    frame = sys._getframe()
-    own = __name__.partition(".")[0]
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == own:
-        frame = frame.f_back
-    name, line = frame.f_code.co_filename, frame.f_lineno
-    return f'File "{name}", line {line}: {linecache.getline(name, line).strip()}'
+    name, line = next(users_now(), ("?", 0))
+    return f'File "{name}", line {line}: {text_of(name, line)}'

@@ -10,7 +10,7 @@ on the recording holds for this value alone.
 import math
 import numbers
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,10 @@ class Ledger:
         self.values: list[Any] = []
         self.places: dict[Any, int] = {}
         self.count = 0  # of settings
-        self.program: Callable[[Sequence[float]], list[Any] | None] = list
+        self.program: Callable[[Any], list[Any] | None] = list
         self.written = -1  # lines that are in the program
 
-    def given(self, value: float) -> "tuple[int, Number]":
+    def given(self, value: Any) -> "tuple[int, Number]":
         """A new setting: its position among all, and the number that stands for it."""
         place = self.add(GIVEN, self.count, value)
         self.count += 1
@@ -71,8 +71,8 @@ class Ledger:
         for place in places:
             self.apply(is_exactly, place, self.constant(self.values[place]))
 
-    def evaluate(self, given: Sequence[float]) -> list[Any] | None:
-        """All lines for other settings; None if an answer would be another one."""
+    def evaluate(self, given: Mapping[int, Any] | Sequence[Any]) -> list[Any] | None:
+        """All lines for other settings, by position; None if an answer would be another one."""
         if self.written != len(self.lines):
             self.write()
         try:

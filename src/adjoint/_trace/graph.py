@@ -4,7 +4,6 @@ A replay of a graph gives what the function gives, gradients included: steps tha
 through, from a tensor that requires grad to a result, are recorded as they were in the trace.
 """
 
-import weakref
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
@@ -28,7 +27,9 @@ from .._foundation.modes import GRAD, mode
 from .._foundation.numbers import Number
 from .._foundation.trees import DiffersError, leaves, map_tree, side_by_side
 from ..primitives.shapes import reshape
+from .keys import Same
 from .recording import Before, Slot, Step, Trace, Traced
+from .settings import Settings
 
 __all__ = ["Graph", "trace"]
 
@@ -164,7 +165,7 @@ class Graph:
         self.refusal = refusal
         # Numbers that may be others at each run: what stands for them, and who knows them now.
         self.numbers: list[tuple[Traced, Number]] = []
-        self.settings: Any = None
+        self.settings: Settings | None = None
 
     @property
     def kept(self) -> list[Result]:
@@ -210,7 +211,7 @@ class Graph:
 
     def present_numbers(self) -> Values:
         """The numbers as tensors, with their present values."""
-        if not self.numbers:
+        if self.settings is None or not self.numbers:
             return {}
         now = self.settings.read()
         if now is None:
@@ -279,7 +280,7 @@ class Graph:
             if isinstance(old, Traced) and isinstance(new, Tensor):
                 check_argument(position, old, new)
             elif isinstance(old, Same):
-                old.check(position, new)
+                check_object(position, old, new)
             elif isinstance(old, Traced) or not same_constant(old, new):
                 raise ArgumentError(
                     f"graph: argument {position} was {old!r} when traced, got {new!r}; only the "
@@ -303,19 +304,12 @@ class Graph:
             )
 
 
-class Same:
-    """An argument that must be the very same object again, which this doesn't keep alive."""
-
-    def __init__(self, x: Any) -> None:
-        self.ref = weakref.ref(x)
-        self.what = describe(x) if isinstance(x, Tensor) else type(x).__name__
-
-    def check(self, position: int, x: Any) -> None:
-        if self.ref() is not x:
-            raise ArgumentError(
-                f"graph: argument {position} was an object ({self.what}) that the function also "
-                "uses from outside, or that isn't a tensor; it must be the same one"
-            )
+def check_object(position: int, old: Same, new: Any) -> None:
+    if old != Same(new):
+        raise ArgumentError(
+            f"graph: argument {position} was an object ({old}) that the function also uses from "
+            "outside, or that isn't a tensor; it must be the same one"
+        )
 
 
 def check_argument(position: int, old: Traced, new: Tensor) -> None:
@@ -434,7 +428,7 @@ def record_graph(
     others do if it is to be `wider`. Nothing stands for arguments with these ids: the function gets
     them as they are."""
     recording = recording or Trace()
-    arguments: list[tuple[Tensor, Before]] = []
+    arguments = recording.arguments
 
     def stand_in(x: Any) -> Any:
         if not isinstance(x, Tensor) or id(x._owner()) in as_they_are:
@@ -459,7 +453,7 @@ def record_graph(
         recording.end_of_function()
         found = [x for x in leaves(out) if isinstance(x, Tensor)]
         outputs = map_tree(recording.output, out)
-        changes = recording.changes(arguments)
+        changes = recording.changes()
         kept = [as_result(recording, x) for x in found]
         for slot, x, same_node in changes:
             if x is not None:

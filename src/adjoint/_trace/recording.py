@@ -139,6 +139,8 @@ class Before(NamedTuple):
 class Trace(Block):
     """A recording; what runs in its `with` block is recorded, and undone at the end."""
 
+    watch: Any = None  # what sees how Python objects are read and changed
+
     def __init__(self) -> None:
         self.start = next_order()
         self.outer: Trace | None = mode.trace
@@ -149,6 +151,7 @@ class Trace(Block):
         self.grads: dict[int, Traced | None] = {}  # `.grad`s met: what stands for them, if read
         self.without_grad: list[Slot] = []  # whose `.grad` was read, and was None
         self.stand_ins: dict[int, Tensor] = {}  # tensors that are arguments: what stands for them
+        self.arguments: list[tuple[Tensor, Before]] = []  # and as these were at first
         self.number = itertools.count()
         self.leads_outside: dict[Node, bool] = {}  # of nodes: whether one that was there before
         self.changes_seen = 0  # of tensors from outside
@@ -409,13 +412,11 @@ class Trace(Block):
             self.captures[id(stand_in)] = stand_in, Slot(position, grad=True)
         return value
 
-    def changes(
-        self, arguments: list[tuple[Tensor, Before]]
-    ) -> list[tuple[Slot, Tensor | None, bool]]:
+    def changes(self) -> list[tuple[Slot, Tensor | None, bool]]:
         """What the function did to tensors from outside and to its arguments: where, what is there
         now, and whether the tensor is the leaf or the result that it was."""
         owners: list[tuple[Tensor | int, Before]] = [(b.tensor, b) for b in self.before.values()]
-        owners += [(k, before) for k, (_, before) in enumerate(arguments)]
+        owners += [(k, before) for k, (_, before) in enumerate(self.arguments)]
         out: list[tuple[Slot, Tensor | None, bool]] = []
         for owner, before in owners:
             tensor = before.tensor
