@@ -13,10 +13,9 @@ from ..backends.launches import Layout
 from .draft import Draft, nbytes, traced
 from .groups import group
 from .layouts import Buffer, Place
-from .listing import Listing
 from .lowering import Launched, Lowerer, batched
 from .memory import note_uses, place_scratch, take_over
-from .program import Code, Update
+from .running import Code, Update, listing
 from .simplify import simplify
 from .units import Unit
 from .updating import final_units
@@ -92,7 +91,7 @@ def build(
     count = 1 + max(slots.values(), default=sources.count)
     code = Code(
         segments(to.items[:start], slots, count),
-        Listing(to.items[start:], slots, count) if to.items[start:] else None,
+        listing(to.items[start:], slots, count) if to.items[start:] else None,
         sources.count,
         slots,
         arena,
@@ -162,7 +161,7 @@ def segments(items: list[Any], slots: dict[Buffer, int], count: int) -> list[Any
             run.append(item)
             continue
         if run:
-            out.append(Listing(run, slots, count))
+            out.append(listing(run, slots, count))
             run = []
         if item is not None:
             out.append(item)

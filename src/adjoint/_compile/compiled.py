@@ -5,23 +5,28 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from .. import backends
+import numpy as np
+
+from .._core.tensor import Tensor
 from .._foundation.caller_warnings import warn
 from .._foundation.errors import DTypeError
-from .._foundation.modes import GRAD, mode
-from .._foundation.trees import map_tree
-from .executable import MISFIT, Program, Turn, Uncompilable
+from .._foundation.modes import GRAD, PROFILE, mode
+from .._foundation.spans import region, unseen
+from .._foundation.trees import leaves, map_tree
+from ..backends.cpu import has_kernels
 from .explaining import explained
+from .profiled import timed
+from .program import MISFIT, Program, Turn, Uncompilable
 from .recording import record
 from .signature import differences, signature, with_tensors
 
 __all__ = ["CompiledFunction", "compile"]
 
 MOST_PROGRAMS = 8  # of a function
-cpu: Any = backends.backend("cpu")
 
 
 class CompiledFunction:
@@ -38,62 +43,67 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if mode.word > GRAD or mode.draws is not None:
-            return self._function(*args, **kwargs)
+            return self._call_in_mode(args, kwargs)
         key, tensors = signature(args, kwargs)
         for k, (own, program) in enumerate(self._programs):
-            if own == key:
-                out = program(tensors, args, kwargs)
-                if out is not MISFIT:
-                    if k:
-                        self._use_first(own, program)
-                    return out
-        return self._run_new(key, args, kwargs)
+            if own == key and (out := program(tensors, args, kwargs)) is not MISFIT:
+                if k:
+                    self._use_first(own, program)
+                return out
+        return self._run_new(args, kwargs)
+
+    def _call_in_mode(self, args: tuple, kwargs: dict) -> Any:
+        if mode.word & ~PROFILE > GRAD or mode.draws is not None:
+            return self._function(*args, **kwargs)
+        with region(self.__name__):
+            return self._run_new(args, kwargs)
 
     def _use_first(self, key: tuple, program: Program) -> None:
         rest = [pair for pair in self._programs if pair[1] is not program]
         self._programs = [(key, program), *rest]
 
-    def _run_new(self, key: tuple, args: tuple, kwargs: dict) -> Any:
+    def _run_new(self, args: tuple, kwargs: dict) -> Any:
         """Record the function for arguments like these, and run what comes of it."""
         if not is_on():
             return self._function(*args, **kwargs)
-        plain = map_tree(with_tensors, (args, kwargs))
-        if plain[0] is not args or plain[1] is not kwargs:
-            if any(x is not y for x, y in zip(plain[0], args, strict=True)) or kwargs:
-                args, kwargs = plain
-                again, _ = signature(args, kwargs)
-                if again != key:
-                    return self(*args, **kwargs)
+        if any(isinstance(x, np.ndarray) for x in leaves((args, kwargs))):
+            args, kwargs = map_tree(with_tensors, (args, kwargs))
+        key, tensors = signature(args, kwargs)
         if key in self._eager:
             return self._function(*args, **kwargs)
-        _, tensors = signature(args, kwargs)
-        with Turn.lock:  # while tensors are recorded, programs of other threads can't read them
-            for own, program in self._programs:
-                if own == key and (out := program(tensors, args, kwargs)) is not MISFIT:
-                    return out
-            program = self._record(key, args, kwargs)
-            out = MISFIT if program is None else program(tensors, args, kwargs)
+        out = self._run(key, tensors, args, kwargs)
+        if out is MISFIT:
+            with Turn.lock:  # while tensors are recorded, programs of other threads can't read them
+                out = self._run(key, tensors, args, kwargs)
+                if out is MISFIT and self._record(key, tensors, args, kwargs):
+                    out = self._run(key, tensors, args, kwargs)
         # What the first run changes may be what the recording depends on.
         return self._function(*args, **kwargs) if out is MISFIT else out
 
-    def _record(self, key: tuple, args: tuple, kwargs: dict) -> Program | None:
-        start = time.perf_counter()
-        _, tensors = signature(args, kwargs)
-        with Progress(self.__name__, start) as log:
+    def _run(self, key: tuple, tensors: Sequence[Tensor], args: tuple, kwargs: dict) -> Any:
+        """The result of a program that fits, or MISFIT."""
+        for own, program in self._programs:
+            run = timed(program) if mode.word & PROFILE else program
+            if own == key and (out := run(tensors, args, kwargs)) is not MISFIT:
+                self._use_first(own, program)
+                return out
+        return MISFIT
+
+    def _record(self, key: tuple, tensors: Sequence[Tensor], args: tuple, kwargs: dict) -> bool:
+        """Make a program; returns whether there can be one."""
+        with region(self.__name__, "compile"), progress(self.__name__) as log:
             try:
-                recorded = record(self._function, args, kwargs)
+                with unseen():
+                    recorded = record(self._function, args, kwargs)
                 program = Program(self._function, recorded, tensors, log)
             except Uncompilable as reason:
                 self._leave(key, str(reason))
-                return None
-        pairs = [(key, program), *self._alive()]
+                return False
+        pairs = [(key, program), *(pair for pair in self._programs if pair[1].lives())]
         self._programs = pairs[:MOST_PROGRAMS]
         if len(pairs) > MOST_PROGRAMS:
             self._warn(pairs)
-        return program
-
-    def _alive(self) -> list[tuple[tuple, Program]]:
-        return [pair for pair in self._programs if pair[1].lives()]
+        return True
 
     def _leave(self, key: tuple, reason: str) -> None:
         latest = list(self._eager.items())[1 - MOST_PROGRAMS :]
@@ -105,11 +115,9 @@ class CompiledFunction:
             self._warned = True
             (new, program), (old, former) = pairs[:2]
             what = differences(old, new) or program.difference(former)
-            warn(
-                f"compile: {self.__name__} was compiled for the {MOST_PROGRAMS + 1}th time, now as "
-                f"{what}. At most {MOST_PROGRAMS} programs are kept",
-                RuntimeWarning,
-            )
+            times = f"was compiled for the {MOST_PROGRAMS + 1}th time, now as {what}"
+            kept = f"At most {MOST_PROGRAMS} programs are kept"
+            warn(f"compile: {self.__name__} {times}. {kept}", RuntimeWarning)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: each instance has programs of its own."""
@@ -147,27 +155,26 @@ class Bound:
         return self.function(self.instance(), *args, **kwargs)
 
 
-class Progress:
-    """Passes' results where they are asked for, and a line on a terminal if it takes long."""
+@contextmanager
+def progress(name: str) -> Iterator[Callable[[str, Any], None]]:
+    """What is told the results of passes: it prints those that are asked for, and a line on a
+    terminal if it takes long."""
+    start, shown = time.perf_counter(), False
+    wanted = os.environ.get("ADJOINT_COMPILE_LOG", "").replace(",", " ").split()
 
-    def __init__(self, name: str, start: float) -> None:
-        self.name, self.start = name, start
-        self.shown = False
-        self.wanted = os.environ.get("ADJOINT_COMPILE_LOG", "").replace(",", " ").split()
-
-    def __enter__(self) -> Callable[[str, Any], None]:
-        return self.tell
-
-    def tell(self, what: str, result: Any) -> None:
-        if what in self.wanted:
+    def tell(what: str, result: Any) -> None:
+        nonlocal shown
+        if what in wanted:
             rows = result if isinstance(result, list) else [result]
-            print(f"compile {self.name}: {what}", *rows, sep="\n", file=sys.stderr)
-        elif what == "lower" and sys.stderr.isatty() and time.perf_counter() - self.start > 1:
-            self.shown = True
-            print(f"\rcompiling {self.name}: {result}\033[K", end="", file=sys.stderr, flush=True)
+            print(f"compile {name}: {what}", *rows, sep="\n", file=sys.stderr)
+        elif what == "lower" and sys.stderr.isatty() and time.perf_counter() - start > 1:
+            shown = True
+            print(f"\rcompiling {name}: {result}\033[K", end="", file=sys.stderr, flush=True)
 
-    def __exit__(self, *_: object) -> None:
-        if self.shown:
+    try:
+        yield tell
+    finally:
+        if shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
@@ -177,13 +184,10 @@ def is_on() -> bool:
     which is said once."""
     if os.environ.get("ADJOINT_COMPILE", "1") == "0":
         return False
-    if not cpu.has_kernels():
-        warn(
-            "compile: functions run eagerly, as there is no compiler for kernels; install llvmlite",
-            RuntimeWarning,
-        )
-        return False
-    return True
+    if not has_kernels():
+        instead = "functions run eagerly, as there is no compiler for kernels; install llvmlite"
+        warn(f"compile: {instead}", RuntimeWarning)
+    return has_kernels()
 
 
 def compile(function: Callable) -> CompiledFunction:

@@ -6,9 +6,9 @@ from typing import Any
 
 from .._foundation.formatting import show_bytes
 from .draft import nbytes
-from .executable import Program
 from .lowering import HostStep, Launched
 from .memory import eager_peak
+from .program import Program
 from .units import MOST_ARRAYS, MOST_VALUES, Unit
 
 

@@ -1,198 +1,371 @@
-"""Programs: what became of a recording, ready to be run on memory.
+"""Programs: recorded functions as native code, and the tensors that they read and change.
 
-A run checks and holds the tensors that it reads, takes memory for its results and an arena, runs
-the lists, and then makes all changes at once: an interrupt finds the state of before or of after.
+A call checks and holds the tensors that are read, takes memory for results and an arena, runs the
+lists, and then makes all changes at once: an interrupt finds the state of before or of after.
 """
 
-from collections import deque
-from collections.abc import Sequence
-from itertools import starmap
-from operator import call
+import itertools
+import os
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.execute import as_array
+from .._core.holding import Expected
 from .._core.tensor import Tensor, wrap
-from .._foundation.silence import compute
-from ..backends.cpu.jit import memory, threads
-from ..backends.cpu.jit.addresses import HEADER, MEMORY
-from ..backends.cpu.jit.memory import POOLED_FROM
-from ..backends.launches import ALIGNMENT
-from .draft import nbytes
-from .layouts import Buffer, Place
-from .listing import Frame, Listing
-from .lowering import HostStep
+from .._foundation.blocks import at_once, undoing
+from .._foundation.changes import Changes
+from .._foundation.modes import GRAD, mode
+from .._foundation.trees import map_tree
+from .._trace.recording import Slot, Traced
+from .._trace.released import maker_of_node
+from .._transforms.vmap import in_turn
+from ..backends.cpu import exclusive
+from ..backends.cpu.lowering.targets import layout_of
+from .building import Built, Sources, build
+from .draft import Draft
+from .recording import Recorded
+from .restoring import scheduler_as_it_is, set_grad, set_raw, tensors_as_they_are
+from .running import Code, FailedError, Run
 
-BYTE = np.dtype(np.uint8)
-NONE: dict[int, Any] = {}
-KEPT = 1 << 18  # bytes of an arena that isn't given back: asking for it would take a while
-empty = np.empty
-set_raw: Any = Tensor.raw.__set__  # type: ignore[attr-defined]
-set_node: Any = Tensor.node.__set__  # type: ignore[attr-defined]
-set_grad: Any = Tensor._grad.__set__  # type: ignore[attr-defined]
-
-
-class FailedError(Exception):
-    """Data was such that a launch has no result."""
+MISFIT = object()  # what a call gives that is for another program
 
 
-class Update(NamedTuple):
-    """An object whose memory is written over, if nobody else can reach it; else `place` is new."""
-
-    number: int
-    place: Place
+class Uncompilable(Exception):
+    """Why a function is run eagerly."""
 
 
-class Code(NamedTuple):
-    """What is the same for all runs of a program."""
+class Turn:
+    """Programs that change tensors run one at a time, and so do recordings."""
 
-    segments: list[Any]  # listings and host steps, in order
-    final: Listing | None  # launches that write over what was there, after all that can fail
-    objects: int  # tensors that are read; then comes the arena, among the addresses
-    slots: dict[Buffer, int]
-    arena: int  # bytes
-    cells: list[np.dtype]  # of numbers, each in 8 bytes
-    results: list[Place]  # memory that is new at each run
-    updates: list[Update]
-    constants: list[np.ndarray]
+    lock = threading.RLock()
 
 
-class Run:
-    """Words and addresses of a program, for one run at a time."""
+if hasattr(os, "register_at_fork"):  # a child has none of the threads that may hold it
+    os.register_at_fork(after_in_child=lambda: setattr(Turn, "lock", threading.RLock()))
 
-    def __init__(self, code: Code) -> None:
-        self.code = code
-        self.bases = np.zeros(code.objects + 1 + len(code.slots), np.int64)
-        self.base: Any = memoryview(self.bases)  # type: ignore[arg-type]  # sets items sooner
-        self.cells = np.zeros(max(1, len(code.cells)), np.int64)
-        for buffer, slot in code.slots.items():
-            if buffer.kind == "constant":
-                self.bases[slot] = code.constants[buffer.number].ctypes.data
-            elif buffer.kind == "number":
-                self.bases[slot] = self.cells.ctypes.data
-        self.parts = [self.framed(part) for part in code.segments]
-        self.final = None if code.final is None else self.framed(code.final)
-        self.results = [(*maker(x), code.slots[x.buffer], x.buffer) for x in code.results]
-        self.updates = [(x.number, x.place, code.slots[x.place.buffer]) for x in code.updates]
-        self.arena = (code.arena + ALIGNMENT,) if code.arena else None
-        self.kept = empty((code.arena + ALIGNMENT,), BYTE) if 0 < code.arena <= KEPT else None
-        if self.kept is not None:
-            start = self.kept.ctypes.data
-            self.bases[code.objects] = start + -start % ALIGNMENT
-        self.numbers: Sequence[Any] = ()
 
-    def framed(self, part: Any) -> Any:
-        return Frame(part, self.bases) if isinstance(part, Listing) else part
+class Read(NamedTuple):
+    """A tensor that is looked at before each run, or its gradient: its array is to be as expected,
+    and is `value` of the graph, if there is to be one."""
 
-    def write_numbers(self, numbers: Sequence[Any]) -> None:
-        """Put numbers where kernels read them; the same sequence has the same numbers."""
-        for k, (dtype, number) in enumerate(zip(self.code.cells, numbers, strict=True)):
-            self.cells[k : k + 1].view(dtype)[0] = number
-        self.numbers = numbers
+    slot: Slot
+    expected: Expected
+    value: Traced | None = None
 
-    def compute(self, shared: np.ndarray) -> tuple[dict[Buffer, np.ndarray], dict[int, Any], Any]:
-        """Do all but the final launches. Returns the arrays that are new, those that objects are to
-        have where their memory can't be written over, and the arena, which final launches read."""
-        base = self.base
-        held: dict[Buffer, np.ndarray] = {}
-        for make, shape, dtype, slot, buffer in self.results:
-            out = held[buffer] = make(shape, dtype)
-            base[slot] = MEMORY[id(out) + HEADER >> 3]
-        moved: dict[int, Any] = {} if self.updates else NONE
-        for number, place, slot in self.updates:
-            if shared[number]:
-                self.renew(number, place, slot, moved)
+
+class Program:
+    """A recorded function as native code, for tensors of some layouts."""
+
+    run_type: type[Run] = Run
+
+    def __init__(
+        self,
+        function: Callable,
+        recorded: Recorded,
+        tensors: Sequence[Tensor],
+        log: Callable[[str, Any], None],
+    ) -> None:
+        self.function, self.recorded = function, recorded
+        self.graph = graph = recorded.graph
+        self.settings, self.generators = recorded.settings, graph.generators
+        self.captured_arguments = recorded.captured_arguments
+        self.turns = [g._turn for g in sorted(self.generators, key=id)]
+        self.seen = Changes.latest
+        self.runs: list[Run] = []
+        self.timed: Program | None = None
+        self.own = places_of(tensors, recorded)
+        self.eager = must_record(recorded)
+        self.constants: dict[Traced, np.ndarray] = {}
+        self.lent: dict[Traced, np.ndarray] = {}  # arrays whose memory somebody may write to
+        given = self.with_states([tensors[k] for k in self.own])
+        self.reads = self.read(given)
+        arguments = [read.slot.owner for read in self.reads if isinstance(read.slot.owner, int)]
+        self.order = [] if arguments == [*range(len(arguments))] else arguments
+        self.wanted = [*(result.value for result in graph.kept), *recorded.requirements]
+        following = itertools.count(len(graph.results))
+        self.changes = [
+            (write.slot, None if write.result is None else next(following))
+            for write in graph.writes
+        ]
+        self.writes = bool(self.changes or recorded.actions)
+        self.has_settings = bool(recorded.numbers or recorded.settings.owners)
+        conditions = self.writes or self.eager or self.has_settings or self.captured_arguments
+        self.is_pure = not conditions and len(self.own) == len(tensors)
+        slots = [*(read.slot for read in self.reads), *(slot for slot, _ in self.changes)]
+        self.captured = [slot for slot in slots if not isinstance(slot.owner, int)]
+        self.captured_ids = {id(tensor_of(slot, ())) for slot in self.captured}
+        self.code = Code([], None, len(self.reads), {}, 0, [], [], [], [])
+        if not self.eager:
+            self.built = self.build(given, log)
+            self.code = self.built.code
+            self.prepare_results()
+
+    # What it reads and changes
+
+    def with_states(self, given: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Arguments, followed by the states of generators."""
+        return [*given, *[generator._here() for generator in self.generators]]
+
+    def read(self, given: Sequence[Tensor]) -> list[Read]:
+        """What is read at each run, arguments first; other captures become constants."""
+        reads: list[Read] = []
+        arguments = [(value, Slot(k)) for k, value in enumerate(self.graph.inputs)]
+        for value, slot in [*arguments, *self.graph.captures]:
+            if isinstance(slot.owner, Tensor):
+                raw = numpy_array(slot.owner)
+                own = not raw.flags.writeable or exclusive(raw, 2)
+                (self.constants if own and raw.base is None else self.lent)[value] = raw
             else:
-                base[slot] = base[number]
-        arena = self.kept
-        if arena is None and self.arena is not None:
-            arena = memory.empty(self.arena, BYTE)
-            start = MEMORY[id(arena) + HEADER >> 3]
-            base[self.code.objects] = start + -start % ALIGNMENT
-        for part in self.parts:
-            if type(part) is Frame:
-                if part.pool is not threads.pool:
-                    part.meet_threads()
-                if part.run():
-                    raise FailedError
-            else:
-                self.do(part, held)
-        return held, moved, arena
+                reads.append(Read(slot, expected_now(slot, given), value))
+        absent = Expected(None, of_grad=True)
+        return [*reads, *(Read(slot, absent) for slot in self.graph.without_grad)]
 
-    def move(self, shared: np.ndarray, moved: dict[int, Any]) -> None:
-        """Give new memory to objects that are shared, so that what shares them stays as it is."""
-        for number, place, slot in self.updates:
-            if shared[number] and number not in moved:
-                self.renew(number, place, slot, moved)
-
-    def renew(self, number: int, place: Place, slot: int, moved: dict[int, Any]) -> None:
-        out = moved[number] = new_array(place)
-        self.base[slot] = MEMORY[id(out) + HEADER >> 3]
-
-    def do(self, item: HostStep, held: dict[Buffer, np.ndarray]) -> None:
-        """Do a host step; its results have memory of their own."""
-        step, slots = item.step, self.code.slots
-        inputs = [self.array(x) if isinstance(x, Place) else x for x in item.inputs]
-        attrs = {key: value for key, value in step.attrs.items() if key != "device"}
-        try:
-            out = compute(step.op.functions[np.ndarray], *inputs, **attrs)
-        except Exception:
-            raise FailedError from None
-        results = (out,) if step.op.single_result else out
-        for place, result in zip(item.outputs, results, strict=True):
-            own = np.array(as_array(result), order="C", copy=None if NEW_NUMPY else False)
-            if own.base is not None:
-                own = own.copy()
-            if own.shape != place.shape or own.dtype != place.dtype:
-                raise FailedError
-            held[place.buffer] = own
-            self.base[slots[place.buffer]] = MEMORY[id(own) + HEADER >> 3]
-
-    def array(self, x: Place) -> np.ndarray:
-        """An array on memory that a place lies in."""
-        slot = self.code.objects if x.buffer.kind == "scratch" else self.code.slots[x.buffer]
-        start = self.base[slot] + x.offset
-        start += x.buffer.offset if x.buffer.kind == "scratch" else 0
-        return np.asarray(Lent(start, x))
-
-
-NEW_NUMPY = int(np.__version__.split(".")[0]) >= 2
-
-
-class Lent:
-    """Memory at an address, as NumPy's interface describes an array."""
-
-    def __init__(self, start: int, x: Place) -> None:
-        self.__array_interface__ = {
-            "shape": x.shape,
-            "strides": x.strides,
-            "typestr": x.dtype.str,
-            "data": (start, False),
-            "version": 3,
+    def build(self, given: Sequence[Tensor], log: Callable[[str, Any], None]) -> Built:
+        own = [(number, read.slot) for number, read in enumerate(self.reads) if not read.slot.grad]
+        numbers = {id(tensor_of(slot, given)): number for number, slot in reversed(own)}
+        over = {
+            wanted: numbers[key]
+            for slot, wanted in self.changes
+            if wanted is not None and (key := id(tensor_of(slot, given))) in numbers
+            if not slot.grad
         }
+        draft = Draft(list(self.graph.steps), self.constants, list(self.wanted))
+        objects: list[Any] = [
+            (read.value, read.expected.layout) for read in self.reads if read.value is not None
+        ]
+        settings = [value for value, _ in self.recorded.numbers]
+        return build(draft, Sources(objects, len(self.reads), settings, self.lent), over, log)
+
+    def prepare_results(self) -> None:
+        graph, outputs, updated = self.graph, self.built.outputs, self.built.updated
+        self.required = [place.buffer for place in outputs[len(graph.kept) :]]
+        self.is_plain = type(graph.outputs) is tuple and {*map(type, graph.outputs)} == {Traced}
+        sources = [(read.value, read.slot) for read in self.reads]
+        self.makes = [
+            (place.buffer, place.shape, maker_of_node(result, sources))
+            for place, result in zip(outputs, graph.results, strict=False)
+        ]
+        self.moves = [(slot, updated[w]) for slot, w in self.changes if w in updated]
+        places = {**dict(enumerate(outputs)), None: None}
+        self.sets = [(slot, places[w]) for slot, w in self.changes if w not in updated]
+
+    # Running
+
+    def __call__(self, tensors: Sequence[Tensor], args: tuple, kwargs: dict) -> Any:
+        """The function's result, or MISFIT."""
+        if not self.writes:
+            return self.attempt(tensors, args, kwargs)
+        with Turn.lock:
+            return self.attempt(tensors, args, kwargs)
+
+    def attempt(self, tensors: Sequence[Tensor], args: tuple, kwargs: dict) -> Any:
+        if self.seen != Changes.latest and not self.is_as_recorded():
+            return MISFIT
+        numbers: Any = ()
+        if not self.is_pure:
+            if not self.are_apart(tensors):
+                return MISFIT
+            if len(self.own) < len(tensors):
+                tensors = [tensors[k] for k in self.own]
+            if self.has_settings and (numbers := self.settings.read()) is None:
+                return MISFIT
+        try:
+            if self.turns:
+                return in_turn(self.turns, partial(self.run, tensors, numbers, args, kwargs))
+            return self.run(tensors, numbers, args, kwargs)
+        except FailedError:
+            pass
+        return self.run_function(tensors, args, kwargs)
+
+    def is_as_recorded(self) -> bool:
+        latest = Changes.latest
+        if self.recorded.watched.changed() is not None:
+            return False
+        self.seen = latest
+        return True
+
+    def are_apart(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether those arguments, and only those, are captured tensors that were so."""
+        for place, ref in self.captured_arguments.items():
+            if tensors[place] is not ref():
+                return False
+        if self.writes or self.eager:
+            for k in self.own:
+                if id(tensors[k]) in self.captured_ids:
+                    return False
+        return True
+
+    def run_function(self, given: Sequence[Tensor], args: tuple, kwargs: dict) -> Any:
+        """The function itself, for its error: what it changes before it raises is undone."""
+        found = [*self.with_states(given), *(tensor_of(slot, ()) for slot in self.captured)]
+        with undoing(*tensors_as_they_are(found)) as undo:
+            out = self.function(*args, **kwargs)
+            undo.calls.clear()
+        return out
+
+    def run(self, given: Sequence[Tensor], numbers: Any, args: tuple, kwargs: dict) -> Any:
+        if self.generators:
+            given = self.with_states(given)
+        own = [given[k] for k in self.order] if self.order else given
+        try:
+            run = self.runs.pop()
+        except IndexError:
+            if (run := self.new_run()) is None:
+                return MISFIT
+        try:
+            if run.objects.enter(own) >= 0:
+                return MISFIT
+            if self.eager:
+                return self.replay(given, args, kwargs)
+            return self.compute(run, given, own, numbers)
+        finally:
+            run.objects.leave()
+            self.runs.append(run)
+
+    def new_run(self) -> Run | None:
+        """Memory for a run; None if a tensor that it reads is gone."""
+        nobody = dict.fromkeys(self.order or range(len(self.reads)))
+        captured = [tensor_of(read.slot, nobody) for read in self.reads]  # which live from here on
+        expected = [read.expected for read in self.reads]
+        return self.run_type(self.code, expected, captured) if self.lives() else None
+
+    def replay(self, given: Sequence[Tensor], args: tuple, kwargs: dict) -> Any:
+        """Run the recorded ops one by one; all is undone unless the last change is made."""
+        if self.recorded.requirements:
+            raise FailedError
+        if not self.writes:
+            return self.graph(*args, **kwargs)
+        found = [tensor_of(slot, given) for slot, _ in self.changes]
+        with undoing(*tensors_as_they_are(found)) as undo:
+            out = self.graph(*args, **kwargs)
+            self.act(undo, [])
+        return out
+
+    def compute(
+        self, run: Run, given: Sequence[Tensor], own: Sequence[Tensor], numbers: Any
+    ) -> Any:
+        if numbers is not run.numbers:
+            run.write_numbers(numbers)
+        held, arena = run.compute()
+        if self.required and any(held[buffer].item() for buffer in self.required):
+            raise FailedError
+        out = self.result(held, given)
+        if self.writes:
+            if self.moves and threading.active_count() > 1:
+                # Other threads may have taken values meanwhile, as p.detach() does.
+                run.objects.leave()
+                if run.objects.enter(own) >= 0:
+                    return MISFIT
+            calls = self.calls(run, held, given)
+            if self.recorded.actions:
+                with undoing() as undo:
+                    self.act(undo, calls)
+            else:
+                at_once(calls)
+            del arena  # not before
+        return out
+
+    def calls(self, run: Run, held: dict, given: Sequence[Tensor]) -> list[tuple]:
+        """Calls of C functions that make all changes: no signal is handled between them, nor could
+        a value be taken while it is written."""
+        moved = run.place_updates() if self.moves else {}
+        calls: list[tuple] = [*run.finishing]
+        for slot, place in self.sets:
+            if (tensor := tensor_of(slot, given)) is not None:
+                array = None if place is None else shaped(held[place.buffer], place.shape)
+                if slot.grad:
+                    calls.append((set_grad, tensor, None if array is None else wrap(array)))
+                else:
+                    calls.append((set_raw, tensor, array))
+        for slot, number in self.moves if moved else ():
+            if number in moved and (tensor := tensor_of(slot, given)) is not None:
+                calls.append((set_raw, tensor, moved[number]))
+        return calls
+
+    def act(self, undo: undoing, calls: list[tuple]) -> None:
+        """Step schedulers and make other changes: all of it, or nothing."""
+        for later, *_ in self.recorded.actions:
+            if (scheduler := later.ref()) is not None:
+                undo.calls += scheduler_as_it_is(scheduler)
+        for function, args, kwargs in self.recorded.actions:
+            function(*args, **kwargs)
+        at_once([*calls, (undo.calls.clear,)])
+
+    def result(self, held: dict, given: Sequence[Tensor]) -> Any:
+        made = []
+        for buffer, shape, node in self.makes:
+            array = held[buffer]
+            if array.shape != shape:
+                array = array.reshape(shape)
+            made.append(wrap(array, None if node is None else node(given)))
+        outputs = self.graph.outputs
+        if type(outputs) is Traced:
+            return made[0]
+        if self.is_plain:
+            return tuple(made)
+        following = iter(made)
+        return map_tree(lambda x: next(following) if type(x) is Traced else x, outputs)
+
+    # About it
+
+    def lives(self) -> bool:
+        """Whether all tensors that it reads do."""
+        owners: list[Any] = [read.slot.owner for read in self.reads]
+        return all(isinstance(owner, int) or owner() is not None for owner in owners)
+
+    def difference(self, other: "Program") -> str:
+        """What this program is for that another isn't, in words."""
+        for mine, theirs in zip(self.reads, other.reads, strict=False):
+            now, before = mine.expected.layout, theirs.expected.layout
+            if now and before and now != before:
+                if now.shape != before.shape:
+                    return f"the shape of a tensor is {now.shape}, was {before.shape}"
+                return f"the dtype or the strides of a tensor of shape {now.shape} are others"
+        return other.recorded.watched.changed() or "a setting or a tensor that it uses is another"
 
 
-def maker(x: Place) -> tuple[Any, Any, np.dtype]:
-    """What makes new memory with a layout: a function, and its arguments."""
-    if not x.is_contiguous:
-        return (lambda *_: new_array(x)), x.shape, x.dtype
-    return (empty if nbytes(x) < POOLED_FROM else memory.empty), x.shape, x.dtype
+def tensor_of(slot: Slot, given: Any) -> Tensor | None:
+    """The tensor itself of a slot; None if it is gone."""
+    owner: Any = slot.owner
+    return given[owner] if type(owner) is int else owner()
 
 
-def new_array(x: Place) -> np.ndarray:
-    """New memory with a layout."""
-    if x.is_contiguous:
-        return memory.empty(x.shape, x.dtype)
-    order = sorted(range(len(x.shape)), key=lambda k: -x.strides[k])
-    out = memory.empty(tuple(x.shape[k] for k in order), x.dtype)
-    return out.transpose(np.argsort(order))
+def expected_now(slot: Slot, given: Sequence[Tensor]) -> Expected:
+    """What an array has to be from now on: as it is now."""
+    tensor = tensor_of(slot, given)
+    if tensor is None:
+        raise Uncompilable("a tensor that it uses is gone")
+    layout = layout_of(numpy_array(tensor._grad if slot.grad else tensor))
+    return Expected(layout, tensor.node is not None and not slot.grad, slot.grad)
 
 
-def at_once(calls: Sequence[tuple]) -> None:
-    """Make calls of functions that are C code: no signal is handled before the last one is done."""
-    deque(starmap(call, calls), 0)
+def numpy_array(tensor: Any) -> np.ndarray:
+    if type(tensor.raw) is not np.ndarray:
+        raise Uncompilable(f"it uses a tensor on {tensor.raw.device}")
+    return tensor.raw
 
 
-__all__ = ["Code", "FailedError", "Run", "Update"]
-__all__ += ["at_once", "set_grad", "set_node", "set_raw", "wrap"]
+def shaped(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return array if array.shape == shape else array.reshape(shape)
+
+
+def places_of(tensors: Sequence[Tensor], recorded: Recorded) -> list[int]:
+    """The places of the tensors of a call that are arguments of the graph: each once."""
+    own = [k for k in range(len(tensors)) if k not in recorded.captured_arguments]
+    return sorted({id(tensors[k]): k for k in reversed(own)}.values())
+
+
+def must_record(recorded: Recorded) -> bool:
+    """Whether results have to be differentiable: then the recorded ops are run one by one."""
+    graph = recorded.graph
+    if not mode.word & GRAD:
+        return False
+    if any(not write.same_node and write.result is not None for write in graph.writes):
+        return True
+    if not graph.required:
+        return False
+    live = [x for x in graph.kept if x.attached and x.spent is None]
+    return bool(live) and (True in graph.flows or any(x.value in graph.required for x in live))

@@ -1,17 +1,21 @@
 """Calls that give tensors and schedulers what they have now, for when a run doesn't come to its
 end: they are functions in C, so that Ctrl-C can't come between."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .._core.tensor import Tensor
 from ..optim.lr_scheduler._scheduler import LRScheduler
-from .program import set_grad, set_node, set_raw
+
+set_raw: Any = Tensor.raw.__set__  # type: ignore[attr-defined]
+set_node: Any = Tensor.node.__set__  # type: ignore[attr-defined]
+set_grad: Any = Tensor._grad.__set__  # type: ignore[attr-defined]
 
 
-def tensors_as_they_are(tensors: Sequence[Tensor]) -> list[tuple]:
+def tensors_as_they_are(tensors: Iterable[Tensor | None]) -> list[tuple]:
     """Arrays that are held here aren't written over."""
-    found = dict.fromkeys([*tensors, *[x._grad for x in tensors if x._grad is not None]])
+    living = [x for x in tensors if x is not None]
+    found = dict.fromkeys([*living, *[x._grad for x in living if x._grad is not None]])
     calls: list[tuple] = []
     for x in found:
         calls += [(set_raw, x, x.raw), (set_node, x, x.node), (set_grad, x, x._grad)]

@@ -7,7 +7,7 @@ import numpy as np
 
 from .._core.tensor import Tensor
 from .._foundation.dtypes import DefaultDType
-from .._foundation.modes import mode
+from .._foundation.modes import PROFILE, mode
 from .._trace.keys import change_of, key_of
 from ..backends import DefaultDevice
 
@@ -23,7 +23,7 @@ def signature(args: tuple, kwargs: dict) -> tuple[tuple, Sequence[Tensor]]:
         else:
             count = len(args)
             if count < 2 or len({*map(id, args)}) == count:
-                return (count, mode.word, DefaultDType.float, DefaultDevice.name), args
+                return (count, *surroundings()), args
     tensors: list[Tensor] = []
     positional = key_of(args, tensors)  # first: that is the order of tensors
     structure = tuple, 2, (positional, key_of(kwargs, tensors) if kwargs else NOTHING)
@@ -31,7 +31,8 @@ def signature(args: tuple, kwargs: dict) -> tuple[tuple, Sequence[Tensor]]:
 
 
 def surroundings() -> tuple:
-    return mode.word, DefaultDType.float, DefaultDevice.name
+    """What every program is for; a profile only looks on."""
+    return mode.word & ~PROFILE, DefaultDType.float, DefaultDevice.name
 
 
 def aliases(tensors: list[Tensor]) -> tuple:

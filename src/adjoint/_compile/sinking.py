@@ -71,7 +71,7 @@ class Sinking:
     def inputs(self, x: Traced) -> set[Traced]:
         return set(traced(self.made_by[x].inputs))
 
-    def saved(self, values: set[Traced], unit: Unit) -> int:
+    def saved(self, values: set[Traced], unit: Unit) -> float:
         """What a group saves if it computes these values: bytes, times units that they wait."""
         here, before = self.place[unit], unit.inputs.keys()
         needed = set().union(*map(self.inputs, values)) - values - before

@@ -60,6 +60,11 @@ def all_of(calls: list[tuple]) -> Callable[[], Any]:
     return partial(deque, starmap(call, calls), 0)
 
 
+def at_once(calls: list[tuple]) -> None:
+    """Make calls of functions that are C code: no signal is handled before the last one is done."""
+    deque(starmap(call, calls), 0)
+
+
 class undoing(Block):
     """A block in which things may be changed: at its end `calls` are made, in order."""
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .blocks import Block, all_of, ends
-from .modes import PROFILE, mode
+from .modes import PROFILE, Switch, mode
 
 clock = time.perf_counter_ns
 
@@ -21,9 +21,10 @@ class Span(NamedTuple):
     """What took from `start` to `end`, in ns, in a thread.
 
     `kind`: an op that ran "forward", a rule or the like that ran "backward", a "step" of an
-    optimizer, a kernel that was made ("compile"), waiting for a device ("wait"). These compute;
-    others say where that happened: in a backward "pass", a checkpoint's "recompute", a "region" of
-    the user's. `arrays`: dtypes and shapes of what was given. `bytes`: what was written.
+    optimizer, a launch of a "compiled" function, a kernel that was made ("compile"), waiting for a
+    device ("wait"). These compute; others say where that happened: in a backward "pass", a
+    checkpoint's "recompute", a "region" of the user's. `arrays`: dtypes and shapes of what was
+    given. `bytes`: what was written.
     """
 
     name: str
@@ -105,6 +106,12 @@ class region:
             note(self.name, self.kind, start, clock())
 
 
+class unseen(Switch):
+    """Within it nothing is noted, also where a profile is on."""
+
+    clears = PROFILE
+
+
 def note(
     name: str, kind: str, start: int, end: int, given: Iterable = (), made: Iterable = ()
 ) -> None:
@@ -113,7 +120,14 @@ def note(
     there = {id(None), *(id(holder(x)) for x in given)}
     written = sum(x.nbytes for x in arrays_in(made) if id(holder(x)) not in there)
     arrays = tuple((x.dtype, x.shape) for x in given)
-    span = Span(name, kind, start, end, threading.get_ident(), arrays, written)
+    note_span(name, kind, start, end, arrays, written)
+
+
+def note_span(
+    name: str, kind: str, start: int, end: int, arrays: tuple = (), bytes: int = 0
+) -> None:
+    """Write a span of this thread into all logs."""
+    span = Span(name, kind, start, end, threading.get_ident(), arrays, bytes)
     for log in mode.logs:
         log.add(span)
 

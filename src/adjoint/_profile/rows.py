@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from .._foundation.spans import Span
 
-COMPUTING = frozenset({"forward", "backward", "step", "compile", "wait", "python"})
+COMPUTING = frozenset({"forward", "backward", "step", "compiled", "compile", "wait", "python"})
 PLACES = frozenset({"region", "pass"})
 # What ops are for that a backward pass calls by itself, not in a rule.
 ENGINE = {"add": "accumulate", "sum": "unbroadcast"}
@@ -17,9 +17,9 @@ class Row(NamedTuple):
     """What was done under a name: how often, and for how long.
 
     `kind` says when: "forward", "backward", "recompute" (a checkpoint's function, run again),
-    "step" (of an optimizer), "compile", "wait", or "python" (garbage collection); or it is a
-    "region", a "pass", or the device on which a program ran. `bytes` were written: results that
-    aren't views.
+    "step" (of an optimizer), "compiled" (in a function of `ad.compile`), "compile", "wait", or
+    "python" (garbage collection); or it is a "region", a "pass", or the device on which a program
+    ran. `bytes` were written: results that aren't views.
     """
 
     name: str

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 # Without this LLVM takes half of the vectors that a processor with AVX-512 has.
 ATTRIBUTES = '"prefer-vector-width"="512" "min-legal-vector-width"="512" nounwind'
-SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
+SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8, "ptr": 8}
 VECTOR = 64  # bytes
 
 
@@ -36,10 +36,14 @@ class Loop:
 
 
 class Function:
-    """A function that is being written, a line at a time. `others`: functions that it calls."""
+    """A function that is being written, a line at a time. `others`: functions that it calls.
 
-    def __init__(self, signature: str, *others: "Function") -> None:
-        self.signature, self.others = signature, [*others]
+    `result`: the type of what it gives; all returns but the last one are under a condition.
+    """
+
+    def __init__(self, signature: str, *others: "Function", result: str = "void") -> None:
+        self.signature, self.others, self.result = signature, [*others], result
+        self.end = "ret void"
         self.allocas: list[str] = []  # in the entry block: elsewhere each pass would take memory
         self.lines: list[str] = []
         self.declarations: set[str] = set()
@@ -53,10 +57,10 @@ class Function:
         return "\n".join([*(one.text() for one in functions), *sorted(declarations)])
 
     def text(self) -> str:
-        head = f"define void @{self.signature} {ATTRIBUTES} {{\nentry:"
+        head = f"define {self.result} @{self.signature} {ATTRIBUTES} {{\nentry:"
         body = [f"  {line}" for line in self.allocas]
         body += [line if line.endswith(":") else f"  {line}" for line in self.lines]
-        return "\n".join([head, *body, "  ret void", "}"])
+        return "\n".join([head, *body, f"  {self.end}", "}"])
 
     def name(self) -> str:
         self.count += 1
@@ -95,7 +99,23 @@ class Function:
         """Call a function that is declared by what it is given: "type value" each."""
         types = ", ".join(map(type_of, args))
         self.declarations.add(f"declare {type} @{function}({types})")
-        return self.new(f"call {type} @{function}({', '.join(args)})")
+        text = f"call {type} @{function}({', '.join(args)})"
+        if type == "void":
+            self.line(text)
+            return ""
+        return self.new(text)
+
+    def give(self, value: str) -> None:
+        """Return a value at the end."""
+        self.end = f"ret {self.result} {value}"
+
+    def give_if(self, condition: str, value: str) -> None:
+        """Return a value where a condition holds."""
+        early, on = self.label("early"), self.label("on")
+        self.branch(condition, early, on)
+        self.start(early)
+        self.line(f"ret {self.result} {value}")
+        self.start(on)
 
     # Loops and conditions.
 
@@ -219,8 +239,7 @@ class Function:
 
     def fetch(self, pointer: str) -> None:
         """Bring memory into the cache; beyond the end of an array that does no harm."""
-        self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+        self.call("void", "llvm.prefetch.p0", f"ptr {pointer}", "i32 0", "i32 3", "i32 1")
 
     # Vectors.
 

@@ -139,10 +139,10 @@ class BatchNorm(ChannelNorm):
         """How far running statistics move; without momentum they are the mean of all batches."""
         if self.momentum is not None:
             return self.momentum
-        counted = self.num_batches_tracked
-        if counted is None:
+        mean, counted = self.running_mean, self.num_batches_tracked
+        if mean is None or counted is None:
             return 0.0
-        if is_tracing() and self.running_mean.device == counted.device:
+        if is_tracing() and mean.device == counted.device:
             return 1 / (astype(counted, float64) + 1)  # it will be another one at each run
         return 1 / (int(counted.item()) + 1)
 

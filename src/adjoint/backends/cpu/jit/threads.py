@@ -90,9 +90,12 @@ def start() -> None:
         pool = CREATE(native("create"))()
         workers.clear()  # an interrupted start may have left some in another pool
         employ(helpers)
-        entry = RUN(native("run"))
-    else:
-        entry = RUN(compiled(fork_join.ALONE, "alone"))
+    entry = RUN(entry_address())
+
+
+def entry_address() -> int:
+    """The native function that shares the chunks of a kernel between threads."""
+    return native("run") if POSIX else compiled(fork_join.ALONE, "alone")
 
 
 def native(name: str) -> int:
