@@ -1215,7 +1215,7 @@ def branch(x: ad.Tensor) -> ad.Tensor:
             ad.DTypeError,
             r"the result\[1\] is 3.0, not a tensor, so it can't have axis 0",
         ),
-        (lambda: ad.vmap(branch)(X32), ad.TraceError, "aren't known while ad.trace or ad.vmap"),
+        (lambda: ad.vmap(branch)(X32), ad.TraceError, "aren't known while ad.trace, ad.vmap"),
         (
             lambda: pullback_of(X32[0])(ad.ones(())),
             ad.TraceError,

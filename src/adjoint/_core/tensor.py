@@ -220,9 +220,9 @@ class Tensor:
         module = backends.LOADED.get(type(self.raw))
         if module is None:
             raise TraceError(
-                f"{function}: the values of a traced tensor aren't known while ad.trace or ad.vmap "
-                f"runs its function, only shape {self.shape} and dtype {self.dtype}; use ad.where "
-                "instead of `if`, and return what you want to look at"
+                f"{function}: the values of a traced tensor aren't known while ad.trace, ad.vmap "
+                f"or ad.compile runs its function, only shape {self.shape} and dtype {self.dtype}; "
+                "use ad.where instead of `if`, and return what you want to look at"
             )
         if mode.trace is not None:
             mode.trace.note_value(self, function)

@@ -49,7 +49,7 @@ ABSENT = {
     "inplace": "tensors are values, and there is no in-place form",
     "enable_nested_tensor": "there are no nested tensors",
     "mask_check": "there are no nested tensors",
-    "capturable": "ad.trace records any step",
+    "capturable": "ad.compile takes any step",
     "differentiable": "a step has no gradient",
     "foreach": "a step is one call for all parameters by itself",
     "fused": "a step is one call for all parameters by itself",

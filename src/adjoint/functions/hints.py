@@ -93,7 +93,7 @@ IDIOMS = FORMULAS | {
     "is_tensor": "isinstance(x, ad.Tensor)",
     "isclose": "ad.abs(x - y) < 1e-6",
     "jacfwd": 'ad.jacobian(f, mode="forward")',
-    "jit": "ad.trace, which records a function once and replays it",
+    "jit": "ad.compile, also for whole training steps",
     "long": "ad.int64",
     "mm": "x @ y, or ad.matmul(x, y)",
     "multinomial": "ad.random.categorical(ad.log(p)), for it takes logits",

@@ -22,7 +22,7 @@ MODULES = {
     "_modules": "dict(model.named_children()); assign to attributes, or delete them, to change it",
     "_parameters": "dict(model.named_parameters(recurse=False)); del model.weight takes one out",
     "bfloat16": "model.half(): there is no bfloat16",
-    "compile": "ad.trace, which records a function once and replays it",
+    "compile": "ad.compile(model), or better ad.compile of the whole training step",
     "cuda": 'model.to("webgpu")',
     "register_full_backward_hook": "x.register_hook, of the output that a forward hook is given",
     "share_memory": "nothing: workers are threads",

@@ -19,8 +19,8 @@ class Optimizer(Watched):
     """The base of all optimizers.
 
     `param_groups` is a list of dicts: "params" and the settings of each group, which may be changed
-    between steps. `defaults` are the settings of groups that don't name their own. A recorded trace
-    of a step (`ad.trace`) keeps the settings that it was recorded with.
+    between steps, compiled ones (`ad.compile`) too; a trace (`ad.trace`) keeps the settings that it
+    was recorded with. `defaults` are the settings of groups that don't name their own.
 
     >>> w, b = (ad.tensor([1.0], requires_grad=True) for _ in range(2))
     >>> groups = [{"params": [w]}, {"params": [b], "lr": 0.5}]
