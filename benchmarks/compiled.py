@@ -1,15 +1,17 @@
-"""Times of compiled functions: a call, a launch, captured tensors, another batch size; and whole
-functions, compiled and eager."""
+"""Compiled functions: what a call, a launch, a captured tensor and another batch size cost; and the
+workloads of `benchmarks.workloads`, compiled, against eager adjoint, PyTorch and JAX."""
 
+import importlib.util
 import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import adjoint as ad
 
 from ._common import Report, duration, markdown_table
+from ._machine import described
+from ._ratios import Row
+from .peers import PEERS, Measurements, peer_times, wrong_gradients
 
 CAPTURED = 400
 LAUNCHES = 200
@@ -17,23 +19,60 @@ nn, F = ad.nn, ad.nn.functional
 
 
 def run(rounds: int) -> Report:
+    figures: dict[str, Any] = costs(rounds)
+    for name, seconds in figures.items():
+        print(f"{name:32} {duration(seconds)}")
+    ours, *others = sides = measured(rounds)
+    rows = [Row(name, times, peer_times(name, others)) for name, times in ours.times.items()]
+    figures["workloads"] = {row.workload: row.figures() for row in rows}
+    problems = [line for one in sides for line in one.remarks if line.startswith("FAILED")]
+    problems += [line for one in others for line in wrong_gradients(ours, one)]
+    for row in rows:
+        ratio = row.ratio("adjoint")
+        if ratio and ratio.best > 1:
+            problems.append(f"{row.workload} takes {ratio} of eager's time")
+    problems = [f"compiled: {problem}" for problem in problems]
+    return Report(figures, problems, table(rows, [one.library for one in others], rounds))
+
+
+def table(rows: list[Row], libraries: list[str], rounds: int) -> str:
+    """Ratios to all libraries, which are also printed."""
+    head = ["workload", "compiled", *(f"/ {TITLES[library]}" for library in libraries)]
+    body = [
+        [f"`{row.workload}`", duration(min(row.seconds))]
+        + [str(row.ratio(library) or "") for library in libraries]
+        for row in rows
+    ]
+    print(*(" ".join(f"{cell:>18}" for cell in line) for line in (head, *body)), sep="\n")
+    return (
+        f"{markdown_table(head, body)}\nMinima over {rounds} rounds; in brackets, how many times as "
+        f"large the ratio of one round is as that of another, at most. {described()}.\n"
+    )
+
+
+def costs(rounds: int) -> dict[str, float]:
+    """What calls cost apart from the kernels."""
     tiny = ad.compile(lambda x: x + 1.0)
-    figures = {
+    return {
         "call of one tiny op": best(lambda: tiny(SMALL), rounds),
         "the same, eager": best(lambda: SMALL + 1.0, rounds),
         "each further launch": each_launch(rounds),
         f"{CAPTURED} captured tensors": captured(rounds),
         "another batch size": another_batch(),
     }
-    for name, (function, args) in functions().items():
-        compiled = ad.compile(function)
-        figures[f"{name}, compiled"], figures[f"{name}, eager"] = alternated(
-            lambda f=compiled, a=args: f(*a), lambda f=function, a=args: f(*a), rounds
-        )
-    for name, seconds in figures.items():
-        print(f"{name:32} {duration(seconds)}")
-    rows = [[name, duration(seconds)] for name, seconds in figures.items()]
-    return Report(figures, markdown=markdown_table(["what", "time"], rows))
+
+
+TITLES = {"adjoint": "eager", "torch": "PyTorch", "jax": "jax.jit"}
+
+
+def measured(rounds: int) -> list[Measurements]:
+    """Each library in processes of its own, alternated; compiled functions first."""
+    installed = [name for name in PEERS if importlib.util.find_spec(name)]
+    sides = [Measurements(name) for name in ("compiled", "adjoint", *installed)]
+    for _ in range(rounds):
+        for side in sides:
+            side.add_round()
+    return sides
 
 
 SMALL = ad.ones(3)
@@ -52,11 +91,6 @@ def best(call: Callable[[], Any], rounds: int) -> float:
             call()
         times.append((time.perf_counter() - start) / count)
     return min(times)
-
-
-def alternated(one: Callable[[], Any], other: Callable[[], Any], rounds: int) -> tuple:
-    pairs = [(best(one, 1), best(other, 1)) for _ in range(rounds)]
-    return tuple(map(min, zip(*pairs, strict=True)))
 
 
 def each_launch(rounds: int) -> float:
@@ -108,33 +142,3 @@ def another_batch() -> float:
         step(x, y)
         times.append(time.perf_counter() - start)
     return min(times[1:])
-
-
-def functions() -> dict[str, tuple[Callable, tuple]]:
-    """Gradients of functions of many small ops, and of a few large ones."""
-    rng = np.random.default_rng(0)
-
-    def drawn(*shape: int) -> ad.Tensor:
-        return ad.asarray(rng.standard_normal(shape).astype(np.float32)) * 0.1
-
-    inputs = drawn(50, 16, 32)
-
-    def recurrent(w: ad.Tensor, u: ad.Tensor) -> ad.Tensor:
-        h = ad.zeros((16, 64))
-        for x in inputs:
-            h = ad.tanh(h @ w + x @ u)
-        return h.sum()
-
-    def chain(x: ad.Tensor) -> ad.Tensor:
-        for _ in range(100):
-            x = ad.tanh(x * 1.001)
-        return x.sum()
-
-    return {
-        "chain of 100 tanh": (ad.grad(chain), (drawn(64),)),
-        "recurrent network": (ad.grad(recurrent, argnums=(0, 1)), (drawn(64, 64), drawn(32, 64))),
-        "softmax, backward": (
-            lambda x, g: ad.vjp(lambda x: F.softmax(x, axis=-1), x)[1](g),
-            (drawn(2048, 512), drawn(2048, 512)),
-        ),
-    }

@@ -10,7 +10,7 @@ import sys
 
 from .measuring import measure
 
-LIBRARIES = ("adjoint", "torch", "jax")
+LIBRARIES = ("adjoint", "compiled", "torch", "jax")
 
 
 def main(library: str) -> None:

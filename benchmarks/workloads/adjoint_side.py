@@ -17,27 +17,35 @@ def parameters(arrays: Iterable[np.ndarray]) -> list[ad.Tensor]:
     return [ad.tensor(a, requires_grad=True) for a in arrays]
 
 
+def looked(function: Callable[[], Iterable[ad.Tensor]], look: Look) -> Step:
+    """A step of a function whose results are looked at."""
+    call = look.wrap(function)
+    return lambda: look(*call())
+
+
 def gradient_step(loss: Callable[[], ad.Tensor], params: list[ad.Tensor], look: Look) -> Step:
-    def step() -> None:
+    def gradients() -> list[ad.Tensor]:
         loss().backward()
-        look(*(p.grad for p in params))
+        found = [p.grad for p in params]
         for p in params:
             p.grad = None
+        return found  # type: ignore[return-value]
 
-    return step
+    return looked(gradients, look)
 
 
 def training_step(loss: Callable[[], ad.Tensor], params: list[ad.Tensor], look: Look) -> Step:
     optimizer = ad.optim.SGD(params, lr=inputs.LEARNING_RATE)
+    looked(lambda: ad.autograd.grad(loss(), params), look)()  # type: ignore[arg-type,return-value]
 
-    def step() -> None:
+    def update() -> list:
         loss().backward()
-        look(*(p.grad for p in params))
         optimizer.step()
         optimizer.zero_grad()
-        look(*params)
+        return []
 
-    return step
+    call = look.wrap(update)
+    return lambda: (call(), look(*params))
 
 
 def tiny_op(look: Look) -> Step:
@@ -152,23 +160,23 @@ def mlp_hvp(look: Look) -> Step:
     x, labels = ad.tensor(given.x), ad.tensor(given.labels)
     weights, biases = parameters(given.weights), [ad.tensor(b) for b in given.biases]
 
-    def step() -> None:
+    def product() -> Iterable[ad.Tensor]:
         loss = mlp(x, labels, weights, biases)
         first = ad.autograd.grad(loss, weights, create_graph=True)
         along = sum((g * w).sum() for g, w in zip(first, weights, strict=True))
-        look(*ad.autograd.grad(along, weights))  # type: ignore[arg-type]
+        return ad.autograd.grad(along, weights)  # type: ignore[arg-type,return-value]
 
-    return step
+    return looked(product, look)
 
 
 def conv2d_fwd(look: Look) -> Step:
     x, w = parameters(inputs.conv2d())
 
-    def step() -> None:
+    def forward() -> list[ad.Tensor]:
         with ad.no_grad():
-            look(F.conv2d(x, w, padding=1))
+            return [F.conv2d(x, w, padding=1)]
 
-    return step
+    return looked(forward, look)
 
 
 def conv2d_fwd_bwd(look: Look) -> Step:
@@ -181,12 +189,12 @@ def by_rows(function: Callable[[ad.Tensor], ad.Tensor], look: Look) -> Step:
     (x,) = parameters([given])
     g = ad.tensor(gradient)
 
-    def step() -> None:
+    def gradients() -> list[ad.Tensor]:
         function(x).backward(g)
-        look(x.grad)
-        x.grad = None
+        found, x.grad = x.grad, None
+        return [found]  # type: ignore[list-item]
 
-    return step
+    return looked(gradients, look)
 
 
 def softmax(x: ad.Tensor) -> ad.Tensor:
@@ -208,11 +216,8 @@ def adam_step(look: Look) -> Step:
         p.grad = ad.tensor(g)
     optimizer = ad.optim.Adam(params, lr=inputs.LEARNING_RATE)
 
-    def step() -> None:
-        optimizer.step()
-        look(*params)
-
-    return step
+    call = look.wrap(optimizer.step)
+    return lambda: (call(), look(*params))
 
 
 WORKLOADS = [
