@@ -96,10 +96,13 @@ def table_for_documents(rows: list[Row], rounds: int) -> str:
         ]
         for row in rows
     ]
+    return f"{markdown_table(head, body)}\n{footnote(rounds)} ✗: more than wanted. {described()}.\n"
+
+
+def footnote(rounds: int) -> str:
     return (
-        f"{markdown_table(head, body)}\n"
         f"Minima over {rounds} rounds; in brackets, how many times as large the ratio of one round "
-        f"is as that of another, at most. ✗: more than wanted. {described()}.\n"
+        "is as that of another, at most."
     )
 
 

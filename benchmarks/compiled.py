@@ -10,7 +10,7 @@ import adjoint as ad
 
 from ._common import Report, duration, markdown_table
 from ._machine import described
-from ._ratios import Row
+from ._ratios import Row, footnote
 from .peers import PEERS, Measurements, peer_times, wrong_gradients
 
 CAPTURED = 400
@@ -44,10 +44,7 @@ def table(rows: list[Row], libraries: list[str], rounds: int) -> str:
         for row in rows
     ]
     print(*(" ".join(f"{cell:>18}" for cell in line) for line in (head, *body)), sep="\n")
-    return (
-        f"{markdown_table(head, body)}\nMinima over {rounds} rounds; in brackets, how many times as "
-        f"large the ratio of one round is as that of another, at most. {described()}.\n"
-    )
+    return f"{markdown_table(head, body)}\n{footnote(rounds)} {described()}.\n"
 
 
 def costs(rounds: int) -> dict[str, float]:
