@@ -666,8 +666,16 @@ def test_compile_can_be_switched_off() -> None:
 
 
 def test_without_a_compiler_functions_run_eagerly_and_say_so_once() -> None:
-    expected = "3 ['compile: functions run eagerly, as there is no compiler for kernels']"
-    assert printed("-c", SCRIPT, ADJOINT_JIT="0").strip() == expected
+    missing = "import sys; sys.modules['llvmlite'] = None\n"
+    (count, told), why = printed("-c", missing + SCRIPT).split(" ", 1), "llvmlite can't be used"
+    assert count == "3" and told.count("compile: functions run eagerly: " + why) == 1
+    assert printed("-c", SCRIPT, ADJOINT_JIT="0").strip() == "3 []"
+
+
+def test_explain_says_what_switches_compile_off() -> None:
+    script = "import adjoint as ad; print(ad.compile(abs).explain())"
+    for switch in ("ADJOINT_COMPILE", "ADJOINT_JIT"):
+        assert f"run eagerly: {switch}=0" in printed("-c", script, **{switch: "0"})
 
 
 def test_passes_are_printed_where_they_are_asked_for() -> None:

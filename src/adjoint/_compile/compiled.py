@@ -13,11 +13,12 @@ import numpy as np
 
 from .._core.tensor import Tensor
 from .._foundation.caller_warnings import warn
+from .._foundation.config import is_switched_off
 from .._foundation.errors import DTypeError
 from .._foundation.modes import GRAD, PROFILE, mode
 from .._foundation.spans import region, unseen
 from .._foundation.trees import leaves, map_tree
-from ..backends.cpu import has_kernels
+from ..backends.cpu.jit.availability import available, obstacle
 from .explaining import explained
 from .profiled import timed
 from .program import MISFIT, Program, Turn, Uncompilable
@@ -64,7 +65,7 @@ class CompiledFunction:
 
     def _run_new(self, args: tuple, kwargs: dict) -> Any:
         """Record the function for arguments like these, and run what comes of it."""
-        if not is_on():
+        if why_eager():
             return self._function(*args, **kwargs)
         if any(isinstance(x, np.ndarray) for x in leaves((args, kwargs))):
             args, kwargs = map_tree(with_tensors, (args, kwargs))
@@ -137,7 +138,8 @@ class CompiledFunction:
     def explain(self) -> str:
         """A report of the function's programs: their kernels and memory, and the ops that stayed in
         Python."""
-        return explained(self.__name__, [program for _, program in self._programs], self._eager)
+        programs = [program for _, program in self._programs]
+        return explained(self.__name__, programs, [why_eager(), *self._eager.values()])
 
     def __repr__(self) -> str:
         return f"<compiled {self.__name__}: {len(self._programs)} programs>"
@@ -179,15 +181,15 @@ def progress(name: str) -> Iterator[Callable[[str, Any], None]]:
 
 
 @functools.cache
-def is_on() -> bool:
-    """Whether functions are compiled: not if ADJOINT_COMPILE is 0, nor where there is no compiler,
-    which is said once."""
-    if os.environ.get("ADJOINT_COMPILE", "1") == "0":
-        return False
-    if not has_kernels():
-        instead = "functions run eagerly, as there is no compiler for kernels; install llvmlite"
-        warn(f"compile: {instead}", RuntimeWarning)
-    return has_kernels()
+def why_eager() -> str:
+    """Why functions run eagerly, or "" if they do not; what nobody asked for is said, once."""
+    if is_switched_off("ADJOINT_COMPILE"):
+        return "ADJOINT_COMPILE=0 in the environment"
+    if available():
+        return ""
+    if reason := obstacle():
+        warn(f"compile: functions run eagerly: {reason}", RuntimeWarning)
+    return reason or "ADJOINT_JIT=0 in the environment"
 
 
 def compile(function: Callable) -> CompiledFunction:

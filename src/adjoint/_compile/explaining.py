@@ -1,8 +1,7 @@
 """What `explain()` says of programs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from .._foundation.formatting import show_bytes
 from .draft import nbytes
@@ -12,11 +11,11 @@ from .program import Program
 from .units import MOST_ARRAYS, MOST_VALUES, Unit
 
 
-def explained(name: str, programs: Sequence[Program], eager: Mapping[Any, str]) -> str:
+def explained(name: str, programs: Sequence[Program], why_eager: Sequence[str]) -> str:
     lines = [f"{name}: {len(programs)} programs" if len(programs) != 1 else f"{name}: 1 program"]
     for number, program in enumerate(programs, 1):
         lines += [f"program {number}, for {arguments(program)}", *map(indented, body(program))]
-    lines += [f"run eagerly: {reason}" for reason in dict.fromkeys(eager.values())]
+    lines += [f"run eagerly: {reason}" for reason in dict.fromkeys(why_eager) if reason]
     return "\n".join(lines)
 
 

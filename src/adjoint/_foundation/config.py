@@ -12,6 +12,11 @@ from .stepwise import within
 __all__ = ["config"]
 
 
+def is_switched_off(variable: str) -> bool:
+    """Whether the environment says no to what is on otherwise."""
+    return os.environ.get(variable, "").lower() in ("0", "off", "false", "no")
+
+
 class Choice:
     """An option: one of a few words, the first unless ADJOINT_ and its name say otherwise."""
 

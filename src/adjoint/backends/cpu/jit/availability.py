@@ -2,9 +2,9 @@
 
 import functools
 import itertools
-import os
 
 from ...._foundation.caller_warnings import warn
+from ...._foundation.config import is_switched_off
 
 OLDEST = 20  # the first major version of LLVM that knows all that kernels are written with
 
@@ -34,7 +34,7 @@ def obstacle() -> str | None:
     Whatever keeps the compiler from starting, or a kernel from running, is found here, before the
     first op relies on them. That takes 3 ms more than loading llvmlite, which ops need anyway.
     """
-    if os.environ.get("ADJOINT_JIT", "").lower() in ("0", "off", "false", "no"):
+    if is_switched_off("ADJOINT_JIT"):
         return ""
     try:
         import llvmlite.binding as binding
