@@ -16,6 +16,7 @@ from adjoint._foundation.errors import ArgumentError, ShapeError, TraceError
 from adjoint._foundation.modes import mode
 from adjoint.nn.modules.tree import Tree
 from tests.core.interrupts import interrupted
+from tests.support.helpers import needs_kernels
 
 F = ad.nn.functional
 X = ad.asarray([[0.5, -1.0], [2.0, 0.25]])
@@ -305,6 +306,7 @@ def test_other_threads_notice_nothing():
     assert state()[1] is False
 
 
+@needs_kernels
 def test_other_threads_draw_while_a_function_is_recorded():
     generator, drawn = ad.random.Generator(5), []
 
