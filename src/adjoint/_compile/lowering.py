@@ -360,19 +360,21 @@ def concat(to: Lowerer, step: Step) -> None:
 
 
 def place(to: Lowerer, step: Step) -> None:
-    x, out = to.place(step.inputs[0]), to.fresh(step)
-    to.copy(to.place(Fill(0, out.shape, out.dtype)), out, [step])
-    inside = part(out, step.attrs["index"])
-    to.copy(to.seen(x, inside.shape), inside, [step])
+    surround(to, step, 0, step.attrs["index"])
 
 
 def pad(to: Lowerer, step: Step) -> None:
+    widths = zip(step.attrs["pad_width"], step.inputs[0].shape, strict=True)
+    inside = tuple(slice(before, before + n) for (before, _), n in widths)
+    surround(to, step, step.attrs["value"], inside)
+
+
+def surround(to: Lowerer, step: Step, value: Any, index: tuple) -> None:
+    """An array in the part of the result that `index` says, and a number everywhere else."""
     x, out = to.place(step.inputs[0]), to.fresh(step)
-    to.copy(to.place(Fill(step.attrs["value"], out.shape, out.dtype)), out, [step])
-    starts = [
-        before * s for (before, _), s in zip(step.attrs["pad_width"], out.strides, strict=True)
-    ]
-    to.copy(x, out._replace(shape=x.shape, offset=sum(starts)), [step])
+    to.copy(to.place(Fill(value, out.shape, out.dtype)), out, [step])
+    inside = part(out, index)
+    to.copy(to.seen(x, inside.shape), inside, [step])
 
 
 COPIES = {"reshape": reshape, "concat": concat, "place": place, "pad": pad}
