@@ -12,7 +12,7 @@ from .._trace.graph import Graph, last_uses
 from .._trace.keys import Same, key_of
 from .._trace.recording import Slot, Traced
 
-KNOWING = ("captures", "writes", "without_grad")  # parts of a graph that know tensors from outside
+KNOWING = ("captures", "writes", "without_grad", "looked_at")  # tensors from outside
 GIVING = ("outputs", "results", "writes")
 
 
@@ -27,8 +27,9 @@ def hold_weakly(graph: Graph) -> list[Tensor]:
     graph.arguments = map_tree(as_argument, graph.arguments)
     graph.writes = [write for write in graph.writes if not is_gone(write.slot)]
     graph.without_grad = [slot for slot in graph.without_grad if not is_gone(slot)]
+    graph.looked_at = [slot for slot in graph.looked_at if not is_gone(slot)]
     merge_constants(graph, raws)
-    slots = [*graph.without_grad, *[write.slot for write in graph.writes]]
+    slots = [*graph.without_grad, *graph.looked_at, *[write.slot for write in graph.writes]]
     refs = [slot.owner for slot in slots] + [slot.owner for _, slot in graph.captures]
     return [x for ref in refs if isinstance(ref, weakref.ref) and (x := ref()) is not None]
 

@@ -21,8 +21,8 @@ from .._foundation.trees import leaves, map_tree
 from ..backends.cpu.jit.availability import available, obstacle
 from .explaining import explained
 from .profiled import timed
-from .program import MISFIT, Program, Turn, Uncompilable
-from .recording import record
+from .program import MISFIT, Program, Turn
+from .recording import Uncompilable, record
 from .signature import differences, signature, with_tensors
 
 __all__ = ["CompiledFunction", "compile"]

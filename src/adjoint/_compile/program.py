@@ -26,15 +26,12 @@ from ..backends.cpu import exclusive
 from ..backends.cpu.lowering.targets import layout_of
 from .building import Built, Sources, build
 from .draft import Draft
-from .recording import Recorded
+from .notes import hooks_of
+from .recording import Recorded, Uncompilable
 from .restoring import scheduler_as_it_is, set_grad, set_raw, tensors_as_they_are
 from .running import Code, FailedError, Run
 
 MISFIT = object()  # what a call gives that is for another program
-
-
-class Uncompilable(Exception):
-    """Why a function is run eagerly."""
 
 
 class Turn:
@@ -72,7 +69,7 @@ class Program:
         self.graph = graph = recorded.graph
         self.settings, self.generators = recorded.settings, graph.generators
         self.captured_arguments = recorded.captured_arguments
-        self.turns = [g._turn for g in sorted(self.generators, key=id)]
+        self.in_order = sorted(self.generators, key=id)  # as all programs take turns with them
         self.seen = Changes.latest
         self.runs: list[Run] = []
         self.timed: Program | None = None
@@ -92,7 +89,10 @@ class Program:
         ]
         self.writes = bool(self.changes or recorded.actions)
         self.has_settings = bool(recorded.numbers or recorded.settings.owners)
+        pairs = zip(self.own, self.reads, strict=False)
+        self.may_have_hooks = [k for k, read in pairs if read.expected.requires_grad]
         conditions = self.writes or self.eager or self.has_settings or self.captured_arguments
+        conditions = conditions or self.may_have_hooks
         self.is_pure = not conditions and len(self.own) == len(tensors)
         slots = [*(read.slot for read in self.reads), *(slot for slot, _ in self.changes)]
         self.captured = [slot for slot in slots if not isinstance(slot.owner, int)]
@@ -120,6 +120,9 @@ class Program:
                 (self.constants if own and raw.base is None else self.lent)[value] = raw
             else:
                 reads.append(Read(slot, expected_now(slot, given), value))
+        read = {read.slot for read in reads}
+        looked_at = [slot for slot in self.graph.looked_at if slot not in read]
+        reads += [Read(slot, expected_now(slot, given)) for slot in looked_at]
         absent = Expected(None, of_grad=True)
         return [*reads, *(Read(slot, absent) for slot in self.graph.without_grad)]
 
@@ -173,8 +176,9 @@ class Program:
             if self.has_settings and (numbers := self.settings.read()) is None:
                 return MISFIT
         try:
-            if self.turns:
-                return in_turn(self.turns, partial(self.run, tensors, numbers, args, kwargs))
+            if self.in_order:
+                turns = [generator._turn for generator in self.in_order]  # others after a fork
+                return in_turn(turns, partial(self.run, tensors, numbers, args, kwargs))
             return self.run(tensors, numbers, args, kwargs)
         except FailedError:
             pass
@@ -188,9 +192,13 @@ class Program:
         return True
 
     def are_apart(self, tensors: Sequence[Tensor]) -> bool:
-        """Whether those arguments, and only those, are captured tensors that were so."""
+        """Whether those arguments, and only those, are captured tensors that were so; they are,
+        too, if they have hooks."""
         for place, ref in self.captured_arguments.items():
             if tensors[place] is not ref():
+                return False
+        for k in self.may_have_hooks:
+            if hooks_of(tensors[k]):
                 return False
         if self.writes or self.eager:
             for k in self.own:
@@ -339,7 +347,9 @@ def expected_now(slot: Slot, given: Sequence[Tensor]) -> Expected:
     if tensor is None:
         raise Uncompilable("a tensor that it uses is gone")
     layout = layout_of(numpy_array(tensor._grad if slot.grad else tensor))
-    return Expected(layout, tensor.node is not None and not slot.grad, slot.grad)
+    if slot.grad:
+        return Expected(layout, of_grad=True)
+    return Expected(layout, tensor.requires_grad, is_leaf=tensor.is_leaf)
 
 
 def numpy_array(tensor: Any) -> np.ndarray:

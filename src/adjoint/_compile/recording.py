@@ -25,7 +25,7 @@ from ..primitives.elementwise import logical_not
 from ..primitives.reductions import max_
 from .captures import hold_weakly
 from .journal import HOOKS, ONCE
-from .notes import Notes
+from .notes import Notes, hooks_of
 from .watching import Later, Watch, run_watched, uninstall
 
 WRONG = np.dtype(np.float32)  # of what is 0 where a requirement holds: kernels find the largest
@@ -48,6 +48,13 @@ class Recorded:
     requirements: list[Traced]
 
 
+class Uncompilable(Exception):
+    """Why a function is run eagerly."""
+
+
+OUTSIDE = "it runs backward through what was computed before it was called"
+
+
 class CapturedArgument(BaseException):
     """An argument that the function also uses from outside; no `except Exception` may catch it."""
 
@@ -61,6 +68,7 @@ class Recording(Trace):
         self.watch = Watch(self.settings, self.calls_at_end)
         self.numbers: dict[Any, tuple[Traced, Number]] = {}
         self.requirements: list[Traced] = []
+        self.goes_outside = False  # whether a backward pass went through nodes from before
 
     def record(self, op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
         if [x for x in inputs if isinstance(x, Number)]:
@@ -93,6 +101,13 @@ class Recording(Trace):
     def meet_argument(self, tensor: Tensor) -> None:
         raise CapturedArgument(tensor._owner())
 
+    def meet_computed(self, position: int, tensor: Tensor) -> None:
+        self.goes_outside = True
+
+    def note_visit(self, node: Node) -> None:
+        self.goes_outside |= node.order > self.start
+        super().note_visit(node)
+
     def note_hook(self, handle: HookHandle, node: Node) -> None:
         if node.order > self.start:  # it was there before the function ran
             journal = self.watch.journal
@@ -111,7 +126,9 @@ class Recording(Trace):
 
 def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
     """What a function does with arguments like these; it runs, and nothing is changed by that."""
-    captured: dict[int, Tensor] = {}
+    given = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
+    # Hooks are a tensor's own.
+    captured = {id(x._owner()): x._owner() for x in given if hooks_of(x)}
     while True:
         recording = Recording()
         run = partial(run_watched, function, recording.calls_at_end)
@@ -128,6 +145,8 @@ def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
             watch = recording.watch
             for known in (recording.calls_at_end, watch.views, watch.journal.kept):
                 known.clear()  # they know the recording
+    if recording.goes_outside:
+        raise Uncompilable(OUTSIDE)
     numbers, settings = list(recording.numbers.values()), recording.settings
     actions, notes, made = watch.actions, watch.notes, watch.journal.made()
     requirements = recording.requirements
@@ -135,7 +154,6 @@ def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
     del recording, watch, run  # with them go the last references to what the function made
     notes.settle(hold_weakly(graph), made)
     settings.finish([number for _, number in numbers])
-    given = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
     places = {k: weakref.ref(x) for k, x in enumerate(given) if id(x._owner()) in captured}
     return Recorded(graph, numbers, settings, actions, notes, places, requirements)
 

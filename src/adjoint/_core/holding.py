@@ -19,7 +19,7 @@ import numpy as np
 from ..backends.cpu import exclusive
 from ..backends.cpu.jit.addresses import HEADER, address
 from ..backends.launches import Layout
-from .native_holding import GRADIENT, NO_GRADIENT, VALUE, VARIABLE, native
+from .native_holding import GRADIENT, LEAF, NO_GRADIENT, RESULT, VALUE, native
 from .native_objects import ALIGNED
 from .tensor import Tensor
 
@@ -29,19 +29,22 @@ NOTHING = Layout((), (), np.dtype(bool), False)  # for an entry without an array
 class Expected(NamedTuple):
     """What a tensor's array has to be.
 
-    `requires_grad`: whether the tensor has a node. `of_grad`: the array is that of its gradient
-    instead, and of the node nothing is asked; without a layout there may be no gradient.
+    `requires_grad` and `is_leaf` are the tensor's. `of_grad`: the array is that of its gradient
+    instead, and of the tensor nothing else is asked; without a layout there may be no gradient.
     """
 
     layout: Layout | None
     requires_grad: bool = False
     of_grad: bool = False
+    is_leaf: bool = True
 
     @property
     def kind(self) -> int:
         if self.of_grad:
             return NO_GRADIENT if self.layout is None else GRADIENT
-        return VARIABLE if self.requires_grad else VALUE
+        if not self.requires_grad:
+            return VALUE
+        return LEAF if self.is_leaf else RESULT
 
     def fits(self, tensor: Tensor, array: Any) -> bool:
         """Whether a tensor with this array, which is None if it has none, is as expected."""
@@ -49,12 +52,15 @@ class Expected(NamedTuple):
         if x is None:
             return array is None
         return (
-            (self.of_grad or tensor.requires_grad == self.requires_grad)
+            (self.of_grad or self.is_of_kind(tensor))
             and type(array) is np.ndarray
             and (array.shape, array.dtype) == (x.shape, x.dtype)
             and (array.flags.aligned or not x.aligned)
             and steps(array.strides, x) == steps(x.strides, x)
         )
+
+    def is_of_kind(self, tensor: Tensor) -> bool:
+        return (tensor.requires_grad, tensor.is_leaf) == (self.requires_grad, self.is_leaf)
 
 
 def steps(strides: Sequence[int], layout: Layout) -> list[int]:

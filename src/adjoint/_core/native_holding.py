@@ -25,8 +25,8 @@ from .native_objects import ALIGNED, C_CONTIGUOUS, OWNS, WRITEABLE, are_possible
 TABLE = ("count", "addresses", "shared", "held", "none", "ndarray", "given", "arguments")
 ENTRY = ("where", "kind", "layout", "tensor", "array")
 LAYOUT = ("dtype", "ndim", "required")
-# Kinds: the array of a tensor without a node, of one with a node, of a gradient; none of that.
-VALUE, VARIABLE, GRADIENT, NO_GRADIENT = range(4)
+# Kinds: the array of a tensor without a node, of a leaf, of a result, of a gradient; none of that.
+VALUE, LEAF, RESULT, GRADIENT, NO_GRADIENT = range(5)
 PLAIN = C_CONTIGUOUS | OWNS | ALIGNED | WRITEABLE
 PAIR, PAIRS = "<2 x i64>", "[2 x i64]"
 
@@ -104,9 +104,16 @@ def hold() -> Function:
         kind = t.load(entry.line, "i64", ENTRY.index("kind"))
         where = t.load(entry.line, "ptr", ENTRY.index("where"))
         tensor = guessed(t, t.load(where, "ptr"), entry, "tensor", none)
-        is_constant = t.new(f"icmp eq ptr {part(t, tensor, 'node')}, {none}")
-        refused_kind = t.new(f"zext i1 {is_constant} to i64")  # VALUE with a node, or VARIABLE
+        node = part(t, tensor, "node")
+        is_constant = t.new(f"icmp eq ptr {node}, {none}")
+        refused_kind = t.new(f"zext i1 {is_constant} to i64")  # VALUE with a node, or LEAF without
         t.give_if(t.compare("eq", kind, refused_kind), entry.place)
+        with t.when(t.compare("ult", t.sub(kind, LEAF), RESULT)):
+            t.give_if(is_constant, entry.place)
+            t.give_if(t.new(f"icmp eq ptr {node}, null"), entry.place)  # `x.data` looks elsewhere
+            is_leaf = t.new(f"icmp eq ptr {part(t, node, 'plan')}, {none}")
+            to_be_leaf = t.compare("eq", kind, LEAF)
+            t.give_if(t.new(f"xor i1 {is_leaf}, {to_be_leaf}"), entry.place)
         owner = gradient_or(t, tensor, entry, kind, none)
         with t.when(t.compare("ne", kind, NO_GRADIENT)):
             array = guessed(t, part(t, owner, "raw"), entry, "array", "null")
@@ -146,7 +153,7 @@ def guessed(t: Function, present: str, entry: Entry, name: str, missing: str) ->
 def gradient_or(t: Function, tensor: str, entry: Entry, kind: str, none: str) -> str:
     """The tensor, or its gradient if the entry is that of one, which is there or isn't."""
     before = t.block
-    with t.when(t.compare("sgt", kind, VARIABLE)):
+    with t.when(t.compare("sgt", kind, RESULT)):
         gradient = part(t, tensor, "_grad")
         t.give_if(t.new(f"icmp eq ptr {gradient}, null"), entry.place)
         is_none = t.new(f"icmp eq ptr {gradient}, {none}")

@@ -11,18 +11,19 @@ from ..backends.cpu.jit.addresses import HEADER, MEMORY, are_where_expected
 from ..backends.cpu.jit.availability import available
 from ..backends.cpu.jit.handler import supported
 from ..kernels.text import Function
+from .node import Node
 from .tensor import Tensor, new_tensor
 
 FIRST = HEADER // 8  # the word in which an object's own parts begin
 ARRAY = ("data", "nd", "dimensions", "strides", "base", "descr", "flags")
-SLOTS = ("_grad", "node", "raw")
+SLOTS = {Tensor: ("_grad", "node", "raw"), Node: ("plan",)}  # by class
 C_CONTIGUOUS, OWNS, ALIGNED, WRITEABLE = 1, 4, 0x100, 0x400  # flags of NumPy's arrays
 LOW = (1 << 32) - 1
 
 
 @functools.cache
 def places() -> dict[str, int]:
-    """In which word of an object each part is: of any, of arrays, of tuples and of tensors."""
+    """In which word of objects each part is: of any, of arrays, tuples, tensors and nodes."""
     of_arrays = {name: FIRST + k for k, name in enumerate(ARRAY)}
     return {"references": 0, "type": 1, "size": FIRST, "items": FIRST + 1} | of_arrays | slots()
 
@@ -47,7 +48,7 @@ def objects_are_as_read() -> bool:
     arrays = [cube, cube.T, cube[:, ::-2], frozen, unaligned, np.empty((0, 2)), np.array(1)]
     pair = cube, frozen
     return (
-        len(slots()) == len(SLOTS)
+        len(slots()) == sum(map(len, SLOTS.values()))
         and words(id(pair), FIRST, 3) == [2, id(cube), id(frozen)]
         and weak_references_are_as_read()
         and references_are_as_counted()
@@ -62,13 +63,16 @@ def words(address: int, first: int, count: int) -> list[int]:
 
 
 def slots() -> dict[str, int]:
-    """In which words a tensor, also of a subclass, has its slots: those that are found."""
-    tensor = new_tensor(Tensor)
-    for name in SLOTS:
-        setattr(tensor, name, object())
-    found = words(id(tensor), 0, Tensor.__basicsize__ // 8)
-    ids = {name: id(getattr(tensor, name)) for name in SLOTS}
-    return {name: found.index(x) for name, x in ids.items() if found.count(x) == 1}
+    """In which words objects, also of a subclass, have their slots: those that are found."""
+    out: dict[str, int] = {}
+    for cls, names in SLOTS.items():
+        thing = cls.__new__(cls)
+        for name in names:
+            setattr(thing, name, object())
+        found = words(id(thing), 0, cls.__basicsize__ // 8)
+        ids = {name: id(getattr(thing, name)) for name in names}
+        out |= {name: found.index(x) for name, x in ids.items() if found.count(x) == 1}
+    return out
 
 
 def weak_references_are_as_read() -> bool:

@@ -105,6 +105,8 @@ class Pass:
         """Let go of what a node saved, unless the graph is kept."""
         if node.order < self.release_from:
             node.saved = RELEASED
+        elif mode.word & TRACE:
+            mode.trace.note_visit(node)
 
     def receive(self, node: Node, g: Any) -> Any:
         """Let who wants to see a node's total gradient see it; hooks may replace it."""

@@ -28,7 +28,7 @@ from .._foundation.numbers import Number
 from .._foundation.trees import DiffersError, leaves, map_tree, side_by_side
 from ..primitives.shapes import reshape
 from .keys import Same
-from .recording import Before, Slot, Step, Trace, Traced
+from .recording import Before, Slot, Step, Trace, Traced, raise_computed
 from .settings import Settings
 
 __all__ = ["Graph", "trace"]
@@ -79,15 +79,6 @@ class Write(NamedTuple):
             tensor.raw = value.raw
             if not self.same_node and mode.word & GRAD:
                 tensor.node = value.node
-
-
-def raise_computed(position: Any, tensor: Tensor) -> None:
-    what = tensor.node.name  # type: ignore[union-attr]
-    raise GradientError(
-        f"graph: the function calls backward(), which would go on from argument {position} "
-        f"({describe(tensor)}, computed by {what}) into what that was computed from; return "
-        "ad.autograd.grad(...) instead, or pass x.detach().requires_grad_()"
-    )
 
 
 class Spent:
@@ -151,7 +142,9 @@ class Graph:
         used = {x for step in self.steps for x in step.inputs if type(x) is Traced}
         used |= {result.value for result in self.kept}
         self.captures = [(v, placed(slot)) for v, slot in trace.captures.values() if v in used]
-        self.without_grad = trace.without_grad
+        self.without_grad = list(trace.without_grad)
+        # Those whose `.grad` the function looked at, whatever it did with it.
+        self.looked_at = list(trace.with_grad)
         self.last_uses = last_uses(self.steps, {result.value for result in self.kept})
         self.flows = flows(self.steps, self.kept)
         states = [generator._state for generator in self.generators]
@@ -463,10 +456,10 @@ def record_graph(
         why_not = refusal(recording, found, kept)
     for position, leaf in recording.below.items():
         if leaf._grad is not None:
-            raise_computed(position, arguments[position][0])
+            recording.meet_computed(position, arguments[position][0])
     for position, (_, before) in enumerate(arguments):
         if before.grad is None and before.tensor._grad is not None:
-            recording.without_grad.append(Slot(position, grad=True))
+            recording.without_grad[Slot(position, grad=True)] = None
     following = iter(kept)
     results = [next(following) for x in leaves(outputs) if type(x) is Traced]
     writes = [

@@ -24,7 +24,7 @@ from .._core.shape_inference import Shape, infer_dtypes, infer_shapes
 from .._core.tensor import Tensor, describe, wrap
 from .._foundation.blocks import Block, all_of, ends
 from .._foundation.dtypes import SCALAR_RANK, show
-from .._foundation.errors import TraceError
+from .._foundation.errors import GradientError, TraceError
 from .._foundation.modes import GRAD, TRACE, mode, no_grad
 from .._foundation.numbers import Number
 from ..primitives.shapes import reshape
@@ -149,7 +149,9 @@ class Trace(Block):
         self.captures: dict[int, tuple[Traced, Slot]] = {}
         self.before: dict[int, Before] = {}
         self.grads: dict[int, Traced | None] = {}  # `.grad`s met: what stands for them, if read
-        self.without_grad: list[Slot] = []  # whose `.grad` was read, and was None
+        self.assigned: set[int] = set()  # tensors whose `.grad` was set
+        self.without_grad: dict[Slot, None] = {}  # whose `.grad` was read, and was None
+        self.with_grad: dict[Slot, None] = {}  # whose `.grad` was read, and was there
         self.stand_ins: dict[int, Tensor] = {}  # tensors that are arguments: what stands for them
         self.arguments: list[tuple[Tensor, Before]] = []  # and as these were at first
         self.number = itertools.count()
@@ -302,6 +304,10 @@ class Trace(Block):
         """A tensor from outside is one of the arguments, for which another one stands."""
         raise_alias(tensor)
 
+    def meet_computed(self, position: int, tensor: Tensor) -> None:
+        """A backward pass came to an argument that was computed: it would go on from there."""
+        raise_computed(position, tensor)
+
     def output(self, x: Any) -> Any:
         """What stands for a leaf of what the function returns."""
         return self.lift(x) if isinstance(x, Tensor) else x
@@ -319,6 +325,11 @@ class Trace(Block):
 
     def note_made(self, tensors: Iterable[Tensor]) -> None:
         """An op gave these."""
+
+    def note_visit(self, node: Node) -> None:
+        """A backward pass went through a node, and let what it saved be."""
+        if self.outer is not None:
+            self.outer.note_visit(node)
 
     def note_hook(self, handle: HookHandle, node: Node) -> None:
         """A hook was registered for the gradient at a node."""
@@ -359,22 +370,34 @@ class Trace(Block):
     def journal_grad(self, tensor: Tensor) -> None:
         """A tensor's `.grad` is about to be set: what it was before doesn't matter any more."""
         self.journal(tensor)
+        self.assigned.add(id(tensor._owner()))
         if id(tensor) in self.before:
             self.grads.setdefault(id(tensor), None)
 
     def read_grad(self, tensor: Tensor) -> None:
         """A tensor's `.grad` is about to be read: in its place comes one that is read at replay."""
         before = self.remember(tensor)
-        if id(tensor) in self.grads or id(tensor) not in self.before:
-            return
-        self.grads[id(tensor)] = None
-        slot = Slot(tensor, grad=True)
-        if before.grad is None:
-            self.without_grad.append(slot)
-        else:
-            value = self.grads[id(tensor)] = self.like(before.grad)
-            tensor._grad = wrap(value, before.grad.node)
-            self.captures[id(value)] = value, slot
+        if id(tensor) not in self.before:
+            self.read_grad_of_argument(tensor)
+        elif id(tensor) not in self.grads:
+            self.grads[id(tensor)] = None
+            slot = Slot(tensor, grad=True)
+            if before.grad is None:
+                self.without_grad[slot] = None
+            else:
+                value = self.grads[id(tensor)] = self.like(before.grad)
+                tensor._grad = wrap(value, before.grad.node)
+                self.captures[id(value)] = value, slot
+                self.with_grad[slot] = None
+
+    def read_grad_of_argument(self, tensor: Tensor) -> None:
+        """The same for what stands for an argument, whose `.grad` is there already, if it has one;
+        for other tensors nothing is to be done."""
+        if id(tensor) not in self.assigned:
+            for position, (_, before) in enumerate(self.arguments):
+                if before.tensor is tensor:
+                    found = self.without_grad if before.grad is None else self.with_grad
+                    found[Slot(position, grad=True)] = None
 
     def require(self, condition: Callable[[], Tensor]) -> None:
         """A condition on values without which the function would raise: a replay doesn't look."""
@@ -423,8 +446,8 @@ class Trace(Block):
             if tensor.raw is not before.raw:
                 out.append((Slot(owner), tensor, tensor.node is before.node))
             grad, start = tensor._grad, self.grads.get(id(tensor))
-            untouched = grad is before.grad and start is None
-            if not untouched and (grad is None or grad.raw is not start):
+            touched = grad is not before.grad or start is not None or id(tensor) in self.assigned
+            if touched and (grad is None or grad.raw is not start):
                 out.append((Slot(owner, grad=True), grad, True))
         for generator, (first, now) in self.states.items():
             if now.raw is not first:
@@ -446,6 +469,15 @@ def check_static(op: Op) -> None:
             f"{op.name}: the shape of its result depends on values, which aren't known while a "
             "function is traced; use ad.where with a mask instead"
         )
+
+
+def raise_computed(position: Any, tensor: Tensor) -> None:
+    what = tensor.node.name  # type: ignore[union-attr]
+    raise GradientError(
+        f"graph: the function calls backward(), which would go on from argument {position} "
+        f"({describe(tensor)}, computed by {what}) into what that was computed from; return "
+        "ad.autograd.grad(...) instead, or pass x.detach().requires_grad_()"
+    )
 
 
 def raise_alias(tensor: Tensor) -> None:
