@@ -8,6 +8,7 @@ import adjoint as ad
 from adjoint._compile.recording import record
 from adjoint._foundation.changes import Changes
 from adjoint._foundation.errors import TraceError
+from tests.support.helpers import needs_kernels
 
 X = ad.asarray([[0.5, -1.0], [2.0, 0.25]])
 schedulers = ad.optim.lr_scheduler
@@ -325,3 +326,69 @@ def test_a_scheduler_comes_last_and_reads_no_values():
     assert (
         scheduler.last_epoch == plateau.last_epoch == 0 and optimizer.param_groups[0]["lr"] == 0.1
     )
+
+
+# Groups that are changed by hand.
+
+
+def removed(groups: list) -> None:
+    groups[0]["params"].pop()
+
+
+def replaced(groups: list) -> None:
+    groups[0]["params"] = groups[0]["params"][:1]
+
+
+def in_another_order(groups: list) -> None:
+    groups.reverse()
+
+
+def moved_over(groups: list) -> None:
+    groups[1]["params"].append(groups[0]["params"].pop())
+
+
+def emptied(groups: list) -> None:
+    del groups[0]["params"][:]
+
+
+@needs_kernels
+@pytest.mark.parametrize("change", [removed, replaced, in_another_order, moved_over, emptied])
+@pytest.mark.parametrize("copied", [False, True])
+def test_groups_that_are_changed_by_hand_are_seen(change, copied):
+    def run(wrap):
+        w, u, v = (ad.tensor([float(k)], requires_grad=True) for k in (1, 2, 3))
+        optimizer = ad.optim.SGD([{"params": [w, u]}, {"params": [v], "lr": 1.0}], lr=0.1)
+        if copied:
+            optimizer = copy.deepcopy(optimizer)
+            w, u, v = optimizer._all_params
+        step = wrap(lambda: (optimizer.zero_grad(), (w * u * v).sum().backward(), optimizer.step()))
+        step()
+        change(optimizer.param_groups)
+        step()
+        return w.tolist(), u.tolist(), v.tolist()
+
+    assert run(ad.compile) == run(lambda f: f)
+
+
+class InPlace(Velocity):
+    @ad.no_grad()
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            velocity = self.state[p]["velocity"]
+            velocity[...] = 0.9 * velocity + p.grad
+            p[...] = p - self.param_groups[0]["lr"] * velocity
+
+
+@needs_kernels
+def test_a_state_that_is_replaced_between_steps_is_seen():
+    def run(wrap):
+        w = ad.tensor([1.0], requires_grad=True)
+        optimizer = InPlace([w])
+        optimizer.state[w]["velocity"] = former = ad.zeros(1)
+        step = wrap(lambda: ((w * w).sum().backward(), optimizer.step()))
+        step()
+        optimizer.state[w]["velocity"] = ad.ones(1)
+        step()
+        return w.tolist(), former.tolist(), optimizer.state[w]["velocity"].tolist()
+
+    assert run(ad.compile) == run(lambda f: f)

@@ -158,7 +158,7 @@ class Watch:
     def view_dict(self, owner: Optimizer, real: dict, what: str, words: str, place: Place) -> View:
         def read(key: Any, value: Any) -> Any:
             inner = item_of(what, key)
-            if words is STATE and type(value) is dict:
+            if words is STATE and isinstance(value, dict):
                 return self.view_dict(owner, value, inner, STATE, inside(place, key))
             if key in UNREAD or (words is STATE and isinstance(value, Tensor)):
                 return value

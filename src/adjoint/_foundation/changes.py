@@ -28,3 +28,27 @@ class Watched:
     def __setattr__(self, name: str, value: Any) -> None:
         note_change()
         object.__setattr__(self, name, value)
+
+
+CHANGING = (
+    "__setitem__ __delitem__ __iadd__ __imul__ __ior__ append clear extend insert pop popitem "
+    "remove reverse setdefault sort update"
+).split()
+
+
+def watched(kind: Any) -> Any:
+    """A kind of list or dict whose methods note changes; copies and pickles are the usual one."""
+
+    def noting(usual: Any) -> Any:
+        def change(self: Any, *args: Any, **kwargs: Any) -> Any:
+            note_change()
+            return usual(self, *args, **kwargs)
+
+        return change
+
+    methods = {name: noting(getattr(kind, name)) for name in CHANGING if hasattr(kind, name)}
+    methods["__reduce_ex__"] = lambda self, protocol: (kind, (kind(self),))
+    return type(f"Watched{kind.__name__.capitalize()}", (kind,), methods)
+
+
+WatchedList, WatchedDict = watched(list), watched(dict)

@@ -1,18 +1,47 @@
 """What all optimizers share: groups of parameters with settings, and states that can be saved."""
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from .._core.tensor import Tensor
-from .._foundation.changes import Watched, note_change
+from .._foundation.changes import Watched, WatchedDict, WatchedList, note_change
 from .._foundation.errors import ArgumentError
 from .._foundation.modes import enable_grad
 from ..functions._arguments import reject
 from ..functions.creation import zeros_like
 from ._groups import Params, as_groups, as_params, check_setting
 from ._saved import check_entries, check_groups, moved, plain
+
+
+class Group(dict):
+    """Parameters, which are watched, and settings, which recorded functions read at each run."""
+
+    def __init__(self, entries: dict[str, Any]) -> None:
+        self.update(entries)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key == "params":
+            value = WatchedList(value)
+            note_change()
+        super().__setitem__(key, value)
+
+    def update(self, entries: Any = (), **more: Any) -> None:
+        for key, value in dict(entries, **more).items():
+            self[key] = value
+
+    def __reduce_ex__(self, protocol: Any) -> tuple:
+        return dict, (dict(self),)
+
+
+class Entries(WatchedDict):
+    """What an optimizer remembers of each parameter: a dict, which is made on first use."""
+
+    default_factory = WatchedDict
+
+    def __missing__(self, key: Any) -> Any:
+        self[key] = entry = self.default_factory()
+        return entry
 
 
 class Optimizer(Watched):
@@ -58,10 +87,18 @@ class Optimizer(Watched):
         if unknown:
             reject(self._name, unknown)
         self.defaults = defaults
-        self._state: dict[Any, Any] = defaultdict(dict)
-        self.param_groups: list[dict[str, Any]] = []
+        self._state: dict[Any, Any] = Entries()
+        self.param_groups: list[dict[str, Any]] = WatchedList()
         for group in as_groups(self._name, params):
             self.add_param_group(group)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Watch lists and dicts of a copy, too."""
+        vars(self).update(state)
+        self.param_groups = WatchedList(map(Group, self.param_groups))
+        entries = self._state.items()
+        pairs = [(key, WatchedDict(x) if isinstance(x, dict) else x) for key, x in entries]
+        self._state = Entries(pairs)
 
     @property
     def _name(self) -> str:
@@ -93,7 +130,7 @@ class Optimizer(Watched):
         for p in tensors:
             if p in known:
                 raise ArgumentError(f"{self._name}: a parameter is in two groups")
-        group = {"params": tensors} | self.defaults | param_group | {"params": tensors}
+        group = Group({"params": tensors} | self.defaults | param_group | {"params": tensors})
         if names is not None:
             group["param_names"] = names
         for other in self.param_groups:
@@ -147,7 +184,8 @@ class Optimizer(Watched):
         self._state.clear()
         for key, entry in entries.items():
             own = plain(entry)
-            self._state[key] = moved(own, key.device) if isinstance(key, Tensor) else own
+            own = moved(own, key.device) if isinstance(key, Tensor) else own
+            self._state[key] = WatchedDict(own) if isinstance(own, dict) else own
 
     def state_dict(self) -> dict[str, Any]:
         """Settings and all that is remembered, which later steps don't change.
