@@ -7,6 +7,8 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from .signature import differences, signature, with_tensors
 __all__ = ["CompiledFunction", "compile"]
 
 MOST_PROGRAMS = 8  # of a function
+OWN = frozenset(("_function", "_programs", "_eager", "_bound", "_warned"))
 
 
 class CompiledFunction:
@@ -39,7 +42,7 @@ class CompiledFunction:
         self._function = function
         self._programs: list[tuple[tuple, Program]] = []  # the latest first
         self._eager: dict[tuple, str] = {}  # signatures that can't be compiled, and why
-        self._bound: weakref.WeakKeyDictionary[Any, CompiledFunction] = weakref.WeakKeyDictionary()
+        self._bound: dict[int, tuple[weakref.ref, CompiledFunction]] = {}  # by ids of instances
         self._warned = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -121,19 +124,41 @@ class CompiledFunction:
             warn(f"compile: {self.__name__} {times}. {kept}", RuntimeWarning)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """As a method: each instance has programs of its own."""
-        if instance is None:
+        """As a method: each instance has programs of its own, where it can be known weakly."""
+        is_static = not hasattr(self._function, "__get__") or type(self._function) is staticmethod
+        if instance is None or is_static:
             return self
-        found = self._bound.get(instance)
-        if found is None:
-            found = self._bound[instance] = CompiledFunction(Bound(self._function, instance))
-        return found
+        known = self._bound.get(id(instance))
+        if known is not None and known[0]() is instance:
+            return Method(known[1], instance)
+        try:
+            ref = weakref.ref(instance, partial(forget, self._bound, id(instance)))
+        except TypeError:
+            return MethodType(self, instance)
+        own = CompiledFunction(Unbound(self._function, ref))
+        self._bound[id(instance)] = ref, own
+        return Method(own, instance)
 
     def __getattr__(self, name: str) -> Any:
         """Attributes of the function, such as the parameters of a compiled Module."""
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._function, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = name in OWN or name.startswith("__")
+        if own:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._function, name, value)
+
+    def __reduce__(self) -> Any:
+        """Copies compile the copied function; pickles name a decorated one."""
+        name = getattr(self, "__qualname__", "")
+        found: Any = sys.modules.get(self.__module__)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else (compile, (self._function,))
 
     def explain(self) -> str:
         """A report of the function's programs: their kernels and memory, and the ops that stayed in
@@ -145,16 +170,40 @@ class CompiledFunction:
         return f"<compiled {self.__name__}: {len(self._programs)} programs>"
 
 
-class Bound:
+class Unbound:
     """A method of an instance, which it doesn't keep alive."""
 
-    def __init__(self, function: Callable, instance: Any) -> None:
+    def __init__(self, function: Callable, instance: weakref.ref) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
-        self.instance = weakref.ref(instance)
+        self.instance = instance
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(self.instance(), *args, **kwargs)
+
+
+def forget(known: dict[int, Any], key: int, ref: weakref.ref) -> None:
+    if key in known and known[key][0] is ref:
+        del known[key]
+
+
+class Method:
+    """A compiled method with its instance, which lives as long."""
+
+    def __init__(self, compiled: CompiledFunction, instance: Any) -> None:
+        self.__wrapped__, self.__self__ = compiled, instance
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.__self__, self.__name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__wrapped__, name)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
 
 
 @contextmanager

@@ -37,6 +37,12 @@ class Tree(Watched):
             self._check_replacement(name, own, value)
             if is_part and value is None:
                 self._reserve(name)
+        elif callable(value) and isinstance(getattr(value, "_function", None), Tree):
+            raise DTypeError(
+                f"{type(self).__name__}.{name} is a compiled {type(value._function).__name__}, "
+                "whose parameters wouldn't be found: set the module itself, and compile the whole, "
+                "ad.compile(model), or the training step"
+            )
         object.__setattr__(self, name, value)
 
     def _check_replacement(self, name: str, own: Any, value: Any) -> None:
