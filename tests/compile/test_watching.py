@@ -196,7 +196,7 @@ def test_what_is_so_for_a_while_only_isnt_watched():
     ad.random.seed(0)
     assert out.tolist() == function(X).tolist()
     net.shift = ad.nn.Parameter(ad.ones(2))
-    assert recorded.watched.changed() == "parameter shift of Net was replaced"
+    assert recorded.watched.changed() == "parameter shift of Net was replaced or converted"
 
 
 def test_buffers_and_data_of_parameters_change_as_in_eager():
@@ -392,3 +392,18 @@ def test_a_state_that_is_replaced_between_steps_is_seen():
         return w.tolist(), former.tolist(), optimizer.state[w]["velocity"].tolist()
 
     assert run(ad.compile) == run(lambda f: f)
+
+
+@needs_kernels
+def test_dtypes_and_requires_grad_of_parameters_that_are_only_asked_for_are_watched():
+    model = ad.nn.Linear(3, 2)
+    model.weight.requires_grad_(False)
+    dtype = ad.compile(lambda: ad.zeros(2, dtype=model.weight.dtype))
+    total = ad.compile(
+        lambda: sum((p * 0.0 + 1.0).sum() for p in model.parameters() if p.requires_grad)
+    )
+    with ad.no_grad():
+        assert (dtype().dtype, total().item()) == (ad.float32, 2.0)
+        model.double()
+        model.weight.requires_grad_(True)
+        assert (dtype().dtype, total().item()) == (ad.float64, 8.0)

@@ -39,9 +39,11 @@ class Notes:
         words, look = f"{what}.{name}", partial(attribute, name=name)
         if name == "_hooks":
             words, look = f"hooks of {what}", hooks_of
-        elif isinstance(value, PARTS):
-            kind = "parameter" if isinstance(value, Tensor) else "module"
-            words = f"{kind} {name} of {what} was replaced"
+        elif isinstance(value, Tensor):
+            words = f"parameter {name} of {what} was replaced or converted"
+            look = partial(tensor_at, name=name)
+        elif isinstance(value, Tree):
+            words = f"module {name} of {what} was replaced"
         self.add(x, name, words, look)
 
     def add_all(self, x: Any) -> bool:
@@ -72,6 +74,14 @@ class Notes:
             if now != key:
                 return words + change_of(key, now)
         return differences(("", *self.surroundings), ("", *surroundings())) or None
+
+
+def tensor_at(x: Any, name: str) -> Any:
+    """An attribute that is a tensor, with what a function may ask of it."""
+    value = attribute(x, name)
+    if not isinstance(value, Tensor):
+        return value
+    return value, value.shape, value.raw.dtype, value.device, value.requires_grad
 
 
 def names_of(x: Any, kinds: Any) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import backends
+from .._foundation.changes import note_change
 from .._foundation.dtypes import FROM_NUMPY, DType, canonical, show
 from .._foundation.errors import (
     ArgumentError,
@@ -127,6 +128,7 @@ class Tensor:
             )
         if requires_grad != self.requires_grad:
             journal(self)
+            note_change()
             self.node = Leaf(self) if requires_grad else None
         return self
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from .._core.tensor import Tensor, journal, new_tensor, restore, share
+from .._foundation.changes import note_change
 from .._foundation.modes import no_grad
 from ..functions.creation import asarray
 from ..functions.elementwise import astype
@@ -73,5 +74,6 @@ def put(tensor: Tensor, array: Any) -> None:
     optimizers."""
     journal(tensor)
     tensor.raw = array
+    note_change()
     if tensor.node is not None:
         tensor.node.dtype = array.dtype
