@@ -7,14 +7,16 @@ from hypothesis import strategies as st
 
 import adjoint as ad
 
-SHAPE = (3, 4)  # of all values between steps; others are within one
+# Of all values between steps; others are within one. Of a square one axes may be confused.
+SHAPES = (3, 4), (4, 4)
+Shape = tuple[int, int]
 
 
 class State:
     """Tensors from outside, which a program reads and changes; `dtype` of all floats."""
 
-    def __init__(self, dtype: Any) -> None:
-        values = ad.random.Generator(0).normal((3, *SHAPE), dtype=ad.float64)
+    def __init__(self, dtype: Any, shape: Shape) -> None:
+        values = ad.random.Generator(0).normal((3, *shape), dtype=ad.float64)
         self.tensors = [ad.astype(values[k], dtype, copy=True) * 0.5 for k in range(2)]
         self.weight = ad.astype(values[2], dtype, copy=True).requires_grad_()
         self.views = [self.tensors[0][1:], self.tensors[1].T]
@@ -70,7 +72,7 @@ def count(state: State, x: Any, y: Any, n: int) -> Any:
 
 
 def draw(state: State, x: Any, y: Any, n: int) -> Any:
-    uniform = state.generator.uniform(SHAPE, dtype=x.dtype)
+    uniform = state.generator.uniform(x.shape, dtype=x.dtype)
     return ad.where(uniform < 0.3, 0.0, x) + ad.random.uniform((4,), dtype=x.dtype)
 
 
@@ -91,9 +93,9 @@ EXACT: dict[str, Callable] = {
     "where": lambda s, x, y, n: ad.where(x > y, x, -y),
     "maximum": lambda s, x, y, n: ad.maximum(x, y[n % 3]),
     "relu": lambda s, x, y, n: ad.relu(x) - x,
-    "turned": lambda s, x, y, n: x.T.reshape(SHAPE) + y[::-1],
+    "turned": lambda s, x, y, n: x.T.reshape(x.shape) + y[::-1],
     "rolled": lambda s, x, y, n: ad.concat([x[n % 3 :], y[: n % 3]]),
-    "taken": lambda s, x, y, n: x[ad.asarray([2, n % 3, 1])] - y[:, ::-1],
+    "taken": lambda s, x, y, n: x[ad.asarray([2, n % 3, 1, 0][: len(x)])] - y[:, ::-1],
     "spread": lambda s, x, y, n: x[:, n % 4 : n % 4 + 1] + y[n % 3],
     "largest": lambda s, x, y, n: x - ad.max(y, axis=n % 2, keepdims=True),
     "write": write,
@@ -108,6 +110,7 @@ EXACT: dict[str, Callable] = {
 }
 SUMS: dict[str, Callable] = {
     "sum": lambda s, x, y, n: x + ad.sum(y, axis=n % 2, keepdims=True) * 0.25,
+    "crossed": lambda s, x, y, n: x + ad.sum(y, axis=n % 2 if len(y) == 4 else 0) * 0.25,
     "mean": lambda s, x, y, n: x - ad.mean(y),
     "product": lambda s, x, y, n: x @ (y.T @ y) * 0.125,
     "softmax": lambda s, x, y, n: ad.softmax(x, axis=n % 2) + y,
@@ -122,6 +125,7 @@ class Program(NamedTuple):
     steps: list[Step]
     backward: bool  # whether it differentiates, and updates the weight
     dtype: str
+    shape: Shape
 
     @property
     def is_exact(self) -> bool:
@@ -157,6 +161,7 @@ def programs() -> st.SearchStrategy[Program]:
     def of(names: list[str], backward: st.SearchStrategy[bool]) -> st.SearchStrategy[Program]:
         steps = st.builds(Step, st.sampled_from(names), NUMBERS, NUMBERS, NUMBERS)
         dtypes = st.sampled_from(["float32", "float64"])
-        return st.builds(Program, st.lists(steps, min_size=1, max_size=8), backward, dtypes)
+        lists, shapes = st.lists(steps, min_size=1, max_size=8), st.sampled_from(SHAPES)
+        return st.builds(Program, lists, backward, dtypes, shapes)
 
     return st.one_of(of([*EXACT], st.just(False)), of([*EXACT, *SUMS], st.booleans()))

@@ -125,6 +125,48 @@ def test_sums_of_equal_numbers_are_known() -> None:
     assert "10.0" in simplified(lambda x: x * ad.sum(ad.full((4, 5), 0.5)), X)
 
 
+@pytest.mark.filterwarnings("error")
+def test_sums_of_nothing_are_zero_and_large_ones_infinite() -> None:
+    x = ad.ones((2,), dtype=ad.float64)
+    for value, count in ((np.inf, 0), (np.nan, 0), (1e308, 10)):
+        function = lambda x, v=value, n=count: x + ad.sum(ad.full((n,), v, dtype=ad.float64))  # noqa: E731
+        assert ad.compile(function)(x).tolist() == [np.inf if count else 1.0] * 2
+
+
+def test_integers_that_a_float_cannot_hold_are_rounded_on_the_way() -> None:
+    for dtype in ("int64", "uint64"):
+        x = ad.asarray(np.array([2**53 + 1, 3], dtype))
+        for wide in (ad.float64, ad.complex128):
+            function = lambda x, w=wide: ad.astype(ad.real(ad.astype(x, w)), x.dtype)  # noqa: E731
+            np.testing.assert_array_equal(ad.compile(function)(x).numpy(), function(x).numpy())
+
+
+@pytest.mark.parametrize("call", [lambda z: z + 0, lambda z: z * 1, lambda z: z / 1])
+def test_complex_numbers_are_not_left_as_they_are(call: Callable) -> None:
+    z = ad.asarray(np.array([complex(-0.0, -0.0), complex(np.inf, 0), 1 + 2j], "c8"))
+    found, expected = (x.numpy().view("f4") for x in (ad.compile(call)(z), call(z)))
+    np.testing.assert_array_equal(found, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(expected)[numbers])
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (3, 3, 3), (1, 1), (4, 1)])
+def test_what_is_reduced_along_an_axis_is_spread_along_the_right_one(shape: tuple) -> None:
+    x = ad.asarray(np.random.default_rng(0).standard_normal(shape))
+    for axis in range(len(shape)):
+        kept = shape[:axis] + shape[axis + 1 :]
+        if np.broadcast_shapes(kept, shape) != shape:
+            continue
+        calls = [
+            lambda x, k=axis: ad.broadcast_to(ad.sum(x, axis=k), x.shape),
+            lambda x, k=axis: ad.tanh(x) * ad.max(x, axis=k) - ad.sum(x * x, axis=k, keepdims=True),
+            ad.grad(lambda x, k=axis: ad.sum(ad.square(x - ad.mean(x, axis=k)))),
+            ad.grad(lambda x, k=axis: ad.sum(ad.sum(x, axis=0) * ad.sum(x * 2.0, axis=k))),
+        ]
+        for call in calls:
+            np.testing.assert_allclose(ad.compile(call)(x).numpy(), call(x).numpy(), 1e-12)
+
+
 def test_triangles_are_choices_by_one_mask() -> None:
     function = lambda x, y: (ad.tril(x), ad.tril(y), ad.triu(x))  # noqa: E731
     draft = simplify(draft_of(function, X, Y))

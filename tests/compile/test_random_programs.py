@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import adjoint as ad
-from tests.compile.programs import SHAPE, Program, State, programs
+from tests.compile.programs import Program, State, programs
 from tests.compile.twins import copied, without_thresholds
 from tests.support.helpers import needs_kernels
 
@@ -27,7 +27,7 @@ class Runs:
     def __init__(self, program: Program, is_compiled: bool, wide: bool = False) -> None:
         ad.random.seed(1)
         dtype = ad.float64 if wide else getattr(ad, program.dtype)
-        self.state = State(dtype)
+        self.state = State(dtype, program.shape)
 
         def function(x: Any) -> Any:
             return program.run(self.state, x)
@@ -35,7 +35,9 @@ class Runs:
         call = ad.compile(function) if is_compiled else function
         self.found = []
         for k in range(3):
-            x = ad.astype(ad.asarray(np.linspace(-1.5, 1 + k, 12)).reshape(SHAPE), dtype)
+            size = program.shape[0] * program.shape[1]
+            numbers = np.linspace(-1.5, 1 + k, size).reshape(program.shape)
+            x = ad.astype(ad.asarray(numbers), dtype)
             out = call(x)
             state = [*self.state.arrays(), ad.random.get_state().numpy()]
             self.found.append([*leaves(copied(out)), *state])
@@ -99,24 +101,24 @@ def test_random_programs_are_those_of_eager(program: Program) -> None:
 @given(programs(), st.integers(0, 7))
 def test_random_programs_that_fail_change_nothing(program: Program, number: int) -> None:
     """An index out of range comes after all else; the error is eager's."""
-    state = State(getattr(ad, program.dtype))
+    state = State(getattr(ad, program.dtype), program.shape)
     generator = ad.random.get_state()
 
     def function(x: Any, k: Any) -> Any:
         out = program.run(state, x)
         return out, state.weight.detach()[k]
 
-    call, x = ad.compile(function), ad.ones(SHAPE, dtype=getattr(ad, program.dtype))
+    call, x = ad.compile(function), ad.ones(program.shape, dtype=getattr(ad, program.dtype))
     call(x, ad.asarray([0, 2]))
     if state.weight.grad is None:
         call(x, ad.asarray([1, 2]))
     before, random_state = state.arrays(), ad.random.get_state().numpy()
     with pytest.raises(ad.IndexingError) as found:
-        call(x, ad.asarray([0, 3 + number]))
+        call(x, ad.asarray([0, program.shape[0] + number]))
     now = state.arrays()
     assert bits(now) == bits(before)
     np.testing.assert_array_equal(ad.random.get_state().numpy(), random_state)
     with pytest.raises(ad.IndexingError) as expected:
-        function(x, ad.asarray([0, 3 + number]))
+        function(x, ad.asarray([0, program.shape[0] + number]))
     assert str(found.value) == str(expected.value)
     ad.random.set_state(generator)

@@ -209,10 +209,19 @@ def joined(unit: Unit, step: Step) -> Member | None:
         return Member(size) if along else None
     if step.name in ("spread", "broadcast_to", "reshape") and step.inputs[0] in unit.rows:
         if result.shape == unit.shape and step.name != "reshape":
-            return Member(0)  # one for each row, seen from each element
+            # One for each row, seen from each element; along other axes there may be as many.
+            return Member(0) if before_filling(step) == unit.small[0] else None
         if result.shape in unit.small:
             return Member(0, True)
     return None
+
+
+def before_filling(step: Step) -> tuple[int, ...]:
+    """The shape of what is spread or broadcast, with ones for the axes along which it is equal."""
+    x, shape = step.inputs[0], step.results[0].shape
+    if step.name == "spread":
+        return tuple(1 if k in step.attrs["axis"] else n for k, n in enumerate(shape))
+    return (1,) * (len(shape) - len(x.shape)) + x.shape
 
 
 def joined_row(unit: Unit, step: Step, size: int) -> Member | None:

@@ -17,6 +17,7 @@ from .._core.holding import Expected
 from .._core.tensor import Tensor, wrap
 from .._foundation.blocks import at_once, undoing
 from .._foundation.changes import Changes
+from .._foundation.errors import AdjointError
 from .._foundation.modes import GRAD, mode
 from .._foundation.trees import map_tree
 from .._trace.recording import Slot, Traced
@@ -244,12 +245,14 @@ class Program:
         """Run the recorded ops one by one; all is undone unless the last change is made."""
         if self.recorded.requirements:
             raise FailedError
-        if not self.writes:
-            return self.graph(*args, **kwargs)
         found = [tensor_of(slot, given) for slot, _ in self.changes]
         with undoing(*tensors_as_they_are(found)) as undo:
-            out = self.graph(*args, **kwargs)
-            self.act(undo, [])
+            try:
+                out = self.graph(*args, **kwargs)
+            except AdjointError:
+                raise FailedError from None
+            if self.writes:
+                self.act(undo, [])
         return out
 
     def compute(

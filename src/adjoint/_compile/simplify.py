@@ -163,8 +163,8 @@ def fills(step: Step) -> list[Fill]:
 
 
 def is_number(x: Any, value: float) -> bool:
-    if type(x) is not Fill or x.value != value:
-        return False
+    if type(x) is not Fill or x.value != value or x.dtype.kind == "c":
+        return False  # complex products and sums change infinities, and zeros of the other part
     return math.copysign(1, x.value) == math.copysign(1, value) if x.dtype.kind == "f" else True
 
 
@@ -223,8 +223,13 @@ def cast(to: Simplifier, step: Step) -> Any:
     if before is None or before.name != "cast":
         return None
     source = before.inputs[0]
-    exact = is_array(source) and np.can_cast(source.dtype, x.dtype, "safe")
-    return same(step, source) if exact else None
+    return same(step, source) if is_array(source) and holds_all(x.dtype, source.dtype) else None
+
+
+def holds_all(wide: np.dtype, narrow: np.dtype) -> bool:
+    """Whether a dtype has all numbers of another one: NumPy calls float64 safe for int64, too."""
+    is_long = narrow.kind in "iu" and narrow.itemsize == 8 and wide.kind in "fc"
+    return not is_long and np.can_cast(narrow, wide, "safe")
 
 
 def reshape(to: Simplifier, step: Step) -> Any:
@@ -255,9 +260,10 @@ def total(_: Simplifier, step: Step) -> Any:
     x, result = step.inputs[0], step.results[0]
     if type(x) is not Fill or x.dtype.kind != "f":
         return None
-    count = math.prod(x.shape) // max(1, math.prod(result.shape))
-    value = compute(np.asarray, np.float64(x.value) * count).astype(x.dtype).item()
-    return Fill(value, result.shape, result.dtype)
+    if not (count := math.prod(x.shape) // max(1, math.prod(result.shape))):
+        return Fill(0.0, result.shape, result.dtype)
+    value = compute(np.multiply, np.float64(x.value), count)
+    return Fill(compute(value.astype, x.dtype).item(), result.shape, result.dtype)
 
 
 RULES: dict[str, Callable] = {
