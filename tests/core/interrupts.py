@@ -21,12 +21,14 @@ class Interrupt:
         self.of_interest = of_interest
         self.names: dict[Any, dict[int, str]] = {}
         self.handlers: dict[Any, list] = {}
-        self.last: dict[FrameType, int] = {}
+        self.last: dict[int, int] = {}  # by ids of frames, which mustn't live longer for this
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> "Interrupt | None":
         if not self.of_interest(frame.f_code.co_filename):
             return None
         frame.f_trace_opcodes = True
+        if event == "call":
+            self.last.pop(id(frame), None)
         if event == "call" or (event == "opcode" and self.follows_a_look(frame)):
             self.left -= 1
             if self.left == 0:
@@ -34,8 +36,8 @@ class Interrupt:
         return self
 
     def follows_a_look(self, frame: FrameType) -> bool:
-        code, last = frame.f_code, self.last.get(frame)
-        self.last[frame] = frame.f_lasti
+        code, last = frame.f_code, self.last.get(id(frame))
+        self.last[id(frame)] = frame.f_lasti
         if code not in self.names:
             self.names[code] = {x.offset: x.opname for x in dis.get_instructions(code)}
         if last is None or self.names[code][last] not in BEFORE:

@@ -22,6 +22,7 @@ from .._foundation.spans import region, unseen
 from .._foundation.trees import leaves, map_tree
 from ..backends.cpu.jit.availability import available, obstacle
 from .explaining import explained
+from .names import names_of
 from .profiled import timed
 from .program import MISFIT, Program, Turn
 from .recording import Uncompilable, record
@@ -97,9 +98,10 @@ class CompiledFunction:
         """Make a program; returns whether there can be one."""
         with region(self.__name__, "compile"), progress(self.__name__) as log:
             try:
+                names = names_of(self._function)  # before it runs, as it may change them
                 with unseen():
                     recorded = record(self._function, args, kwargs)
-                program = Program(self._function, recorded, tensors, log)
+                program = Program(self._function, recorded, names, tensors, log)
             except Uncompilable as reason:
                 self._leave(key, str(reason))
                 return False

@@ -1,5 +1,6 @@
 """What a function changed of Python objects while it was recorded: undone, and an error."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from operator import is_, setitem
 from typing import Any, NamedTuple
@@ -81,18 +82,27 @@ class Journal:
 
     def keep(self, what: str, value: Any, words: str = ITEMS, of: Any = None) -> dict[Any, Any]:
         """What a container has when the function meets it; of other values nothing is kept."""
-        for part in value if isinstance(value, tuple) else ():
-            self.keep(what, part, words)
-        if not isinstance(value, list | dict | set):
+        if isinstance(value, tuple):
+            self.keep_parts(what, dict(enumerate(value)), words)
+        if not isinstance(value, list | dict | set | deque):
             return {}
         if id(value) not in self.kept:
             start = entries(value)
             self.kept[id(value)] = Kept(what, words, value, start, of)
             if isinstance(value, list):
                 self.calls_at_end.append((setitem, value, slice(None), [*start.values()]))
+            elif isinstance(value, deque):
+                self.calls_at_end += [(value.clear,), (value.extend, [*start.values()])]
             else:
                 self.calls_at_end += [(value.clear,), (value.update, start)]
+            if words is ITEMS:
+                self.keep_parts(what, start, words)
         return self.kept[id(value)].start
+
+    def keep_parts(self, what: str, parts: dict[Any, Any], words: str) -> None:
+        for key, part in parts.items():
+            if isinstance(part, tuple | list | dict | set | deque):
+                self.keep(item_of(what, key), part, words)
 
     def note_line(self, container: Any, key: Any) -> None:
         line = present_line()

@@ -27,6 +27,7 @@ from ..backends.cpu import exclusive
 from ..backends.cpu.lowering.targets import layout_of
 from .building import Built, Sources, build
 from .draft import Draft
+from .names import Name
 from .notes import hooks_of
 from .recording import Recorded, Uncompilable
 from .restoring import scheduler_as_it_is, set_grad, set_raw, tensors_as_they_are
@@ -63,13 +64,14 @@ class Program:
         self,
         function: Callable,
         recorded: Recorded,
+        names: list[Name],
         tensors: Sequence[Tensor],
         log: Callable[[str, Any], None],
     ) -> None:
         self.function, self.recorded = function, recorded
         self.graph = graph = recorded.graph
         self.settings, self.generators = recorded.settings, graph.generators
-        self.captured_arguments = recorded.captured_arguments
+        self.captured_arguments, self.names = recorded.captured_arguments, names
         self.in_order = sorted(self.generators, key=id)  # as all programs take turns with them
         self.seen = Changes.latest
         self.runs: list[Run] = []
@@ -168,6 +170,9 @@ class Program:
     def attempt(self, tensors: Sequence[Tensor], args: tuple, kwargs: dict) -> Any:
         if self.seen != Changes.latest and not self.is_as_recorded():
             return MISFIT
+        for _, look, ref in self.names:
+            if look() is not ref():
+                return MISFIT
         numbers: Any = ()
         if not self.is_pure:
             if not self.are_apart(tensors):
@@ -318,7 +323,7 @@ class Program:
         if self.is_plain:
             return tuple(made)
         following = iter(made)
-        return map_tree(lambda x: next(following) if type(x) is Traced else x, outputs)
+        return map_tree(lambda x: next(following) if type(x) is Traced else fresh(x), outputs)
 
     # About it
 
@@ -335,6 +340,9 @@ class Program:
                 if now.shape != before.shape:
                     return f"the shape of a tensor is {now.shape}, was {before.shape}"
                 return f"the dtype or the strides of a tensor of shape {now.shape} are others"
+        for name, look, ref in other.names:
+            if look() is not ref():
+                return f"{name} is another one"
         return other.recorded.watched.changed() or "a setting or a tensor that it uses is another"
 
 
@@ -359,6 +367,11 @@ def numpy_array(tensor: Any) -> np.ndarray:
     if type(tensor.raw) is not np.ndarray:
         raise Uncompilable(f"it uses a tensor on {tensor.raw.device}")
     return tensor.raw
+
+
+def fresh(x: Any) -> Any:
+    """What a function returns besides tensors: arrays of NumPy are others at each call."""
+    return x.copy() if isinstance(x, np.ndarray) else x
 
 
 def shaped(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

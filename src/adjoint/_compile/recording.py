@@ -1,7 +1,8 @@
 """Recording a function so that nothing is frozen silently, and nothing kept alive."""
 
+import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -68,6 +69,7 @@ class Recording(Trace):
         self.watch = Watch(self.settings, self.calls_at_end)
         self.numbers: dict[Any, tuple[Traced, Number]] = {}
         self.requirements: list[Traced] = []
+        self.made: list[weakref.ref[Tensor]] = []  # results of ops
         self.goes_outside = False  # whether a backward pass went through nodes from before
 
     def record(self, op: Op, inputs: Any, attrs: dict) -> tuple[list, tuple]:
@@ -96,6 +98,14 @@ class Recording(Trace):
             self.requirements.append(self.lift(max_(wrong, axis=axes, keepdims=False)))
 
     def output(self, x: Any) -> Any:
+        if isinstance(x, Iterator | Awaitable | AsyncIterator):
+            close = getattr(x, "close", None)
+            if close:
+                close()  # before it runs
+            raise TraceError(
+                f"the function returns a {type(x).__name__}, which would run once, and later; "
+                "return a list or a tuple"
+            )
         return x.fixed() if isinstance(x, Number) else super().output(x)
 
     def meet_argument(self, tensor: Tensor) -> None:
@@ -103,6 +113,9 @@ class Recording(Trace):
 
     def meet_computed(self, position: int, tensor: Tensor) -> None:
         self.goes_outside = True
+
+    def note_made(self, tensors: Iterable[Tensor]) -> None:
+        self.made += map(weakref.ref, tensors)
 
     def note_visit(self, node: Node) -> None:
         self.goes_outside |= node.order > self.start
@@ -113,6 +126,12 @@ class Recording(Trace):
             journal = self.watch.journal
             journal.keep("a tensor from outside", handle._hooks, HOOKS).pop(handle._key, None)
             journal.note_line(handle._hooks, handle._key)
+
+    def start_of_function(self, args: tuple, kwargs: dict) -> None:
+        """Containers among the arguments are copies, in which the caller finds no changes."""
+        named = {**{f"argument {k}": x for k, x in enumerate(args)}, **kwargs}
+        for name, value in named.items():
+            self.watch.journal.keep(name, value)
 
     def end_of_function(self) -> None:
         self.watch.journal.check()
@@ -148,14 +167,31 @@ def record(function: Callable, args: tuple, kwargs: dict) -> Recorded:
     if recording.goes_outside:
         raise Uncompilable(OUTSIDE)
     numbers, settings = list(recording.numbers.values()), recording.settings
-    actions, notes, made = watch.actions, watch.notes, watch.journal.made()
-    requirements = recording.requirements
+    actions, notes, own = watch.actions, watch.notes, watch.journal.made()
+    requirements, made = recording.requirements, recording.made
     graph.numbers, graph.settings, graph.function = numbers, settings, None
     del recording, watch, run  # with them go the last references to what the function made
-    notes.settle(hold_weakly(graph), made)
+    check_nothing_kept(made, graph)
+    notes.settle(hold_weakly(graph), own)
     settings.finish([number for _, number in numbers])
     places = {k: weakref.ref(x) for k, x in enumerate(given) if id(x._owner()) in captured}
     return Recorded(graph, numbers, settings, actions, notes, places, requirements)
+
+
+def check_nothing_kept(made: list[weakref.ref], graph: Graph) -> None:
+    """Raise if a tensor without values is left that the function made: who has it would be told so
+    when it is used, and would find no other one after the next run."""
+    if any(x() is not None for x in made):
+        gc.collect()  # garbage may know it
+    for x in made:
+        if (tensor := x()) is not None:
+            op = next((step.op.name for step in graph.steps if tensor.raw in step.results), "")
+            raise TraceError(
+                f"compile: the function puts a tensor ({describe(tensor)}, made by {op}) where it "
+                "stays after the call, and has no values: in a global, an attribute, a list, a "
+                "generator or an object of another kind that it returns. Return it, in tuples, "
+                "lists or dicts; or leave the function uncompiled"
+            )
 
 
 def explain(error: TraceError) -> None:

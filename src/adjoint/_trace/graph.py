@@ -442,6 +442,7 @@ def record_graph(
 
     given = map_tree(stand_in, (args, kwargs))
     with recording:
+        recording.start_of_function(*given)
         out = function(*given[0], **given[1])
         recording.end_of_function()
         found = [x for x in leaves(out) if isinstance(x, Tensor)]

@@ -334,6 +334,9 @@ class Trace(Block):
     def note_hook(self, handle: HookHandle, node: Node) -> None:
         """A hook was registered for the gradient at a node."""
 
+    def start_of_function(self, args: tuple, kwargs: dict) -> None:
+        """The function is about to be called with these."""
+
     def end_of_function(self) -> None:
         """The function has returned; what it changed is still so."""
 
