@@ -22,6 +22,7 @@ from .._foundation.spans import region, unseen
 from .._foundation.trees import leaves, map_tree
 from ..backends.cpu.jit.availability import available, obstacle
 from .explaining import explained
+from .methods import Method, Unbound, forget
 from .names import names_of
 from .profiled import timed
 from .program import MISFIT, Program, Turn
@@ -131,15 +132,13 @@ class CompiledFunction:
         if instance is None or is_static:
             return self
         known = self._bound.get(id(instance))
-        if known is not None and known[0]() is instance:
-            return Method(known[1], instance)
-        try:
-            ref = weakref.ref(instance, partial(forget, self._bound, id(instance)))
-        except TypeError:
-            return MethodType(self, instance)
-        own = CompiledFunction(Unbound(self._function, ref))
-        self._bound[id(instance)] = ref, own
-        return Method(own, instance)
+        if known is None or known[0]() is not instance:
+            try:
+                ref = weakref.ref(instance, partial(forget, self._bound, id(instance)))
+            except TypeError:
+                return MethodType(self, instance)
+            known = self._bound[id(instance)] = ref, CompiledFunction(Unbound(self._function, ref))
+        return Method(known[1], instance)
 
     def __getattr__(self, name: str) -> Any:
         """Attributes of the function, such as the parameters of a compiled Module."""
@@ -170,42 +169,6 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self.__name__}: {len(self._programs)} programs>"
-
-
-class Unbound:
-    """A method of an instance, which it doesn't keep alive."""
-
-    def __init__(self, function: Callable, instance: weakref.ref) -> None:
-        functools.update_wrapper(self, function, updated=())
-        self.function = function
-        self.instance = instance
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(self.instance(), *args, **kwargs)
-
-
-def forget(known: dict[int, Any], key: int, ref: weakref.ref) -> None:
-    if key in known and known[key][0] is ref:
-        del known[key]
-
-
-class Method:
-    """A compiled method with its instance, which lives as long."""
-
-    def __init__(self, compiled: CompiledFunction, instance: Any) -> None:
-        self.__wrapped__, self.__self__ = compiled, instance
-
-    def __reduce__(self) -> Any:
-        return getattr, (self.__self__, self.__name__)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__wrapped__(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__wrapped__, name)
-
-    def __repr__(self) -> str:
-        return repr(self.__wrapped__)
 
 
 @contextmanager
