@@ -509,3 +509,14 @@ def test_host_steps_cut_a_list() -> None:
     found = built(lambda x: ad.tanh(ad.linalg.cholesky(ad.tanh(x)) * 2), ad.eye(3))
     kinds = [type(part) for part in found.code.segments]
     assert kinds == [Listing, HostStep, Listing]
+
+
+def test_no_more_operands_are_copied_than_a_kernel_cannot_read() -> None:
+    x, y, z = (np.random.default_rng(k).standard_normal((12, 12)) for k in range(3))
+    x, y, z = ad.asarray(x[:6, :6]), ad.asarray(y[:6, :6]), ad.asarray(z[::2, ::2])
+    function = lambda x, y, z: x @ y + x.T @ z  # noqa: E731
+    compiled = ad.compile(function)
+    np.testing.assert_allclose(compiled(x, y, z).numpy(), function(x, y, z).numpy(), 1e-12)
+    ((_, program),) = compiled._programs
+    names = [launch.name for item in program.built.items for launch in item.launches]
+    assert names == ["matmul", "elements", "matmul"]  # one copy; the sum is where the first lies

@@ -5,7 +5,8 @@ import math
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..backends.cpu.lowering.native import NativeLowering, kernel_of
 from ..backends.cpu.lowering.rows import lower_rows
 from ..backends.cpu.lowering.targets import target_with
 from ..backends.cpu.lowering.updates import chunk_table, many
-from ..backends.launches import Launch, Target
+from ..backends.launches import Launch, Layout, Target
 from ..kernels.language import TYPES
 from ..kernels.ops import Unsupported
 from .draft import Fill, is_array, nbytes
@@ -204,12 +205,19 @@ class Lowerer:
         place, factors = self.place(other), self.factors_of(product)
         if place.buffer.kind != "scratch" or not place.is_whole:
             return False
-        to = NativeLowering([x.layout() for x in factors], target_of(work(product)))
-        try:
-            add_product(to, *to.views)
-        except Unsupported:
+
+        def lowered(layouts: list[Layout]) -> tuple[Launch, ...] | None:
+            to = NativeLowering(layouts, target_of(work(product)))
+            try:
+                add_product(to, *to.views)
+            except Unsupported:
+                return None
+            return to.finished()
+
+        factors, found = self.with_copies(factors, lowered)
+        if found is None:
             return False
-        self.append(to.finished(), factors, {}, [product, total], [place])
+        self.append(found, factors, {}, [product, total], [place])
         self.places[total.results[0]] = place
         return True
 
@@ -231,10 +239,8 @@ class Lowerer:
         target = target_of(work(step))
         if step.name == "matmul":
             operands = self.factors_of(step)
-        found = lower(step.name, [x and x.layout() for x in operands], attrs, target)
-        if found is None:
-            operands = [x and self.copied(x) for x in operands]
-            found = lower(step.name, [x and x.layout() for x in operands], attrs, target)
+        lowered = partial(lower, step.name, attrs=attrs, target=target)
+        operands, found = self.with_copies(operands, lowered)
         if found is None or len(found[0].results) != len(step.results):
             return False
         own = self.append(found, [x for x in operands if x is not None], attrs, [step])
@@ -252,6 +258,24 @@ class Lowerer:
         self.items.append(HostStep(step, operands, outputs))
 
     # Copies
+
+    def with_copies(
+        self, operands: list[Any], lowered: Callable[[list[Any]], tuple[Launch, ...] | None]
+    ) -> tuple[list[Any], tuple[Launch, ...] | None]:
+        """Launches for layouts of the operands, as few of which as can be are copies without gaps;
+        None where there are none for any."""
+        strided = [
+            k
+            for k, x in enumerate(operands)
+            if x is not None and not x.is_contiguous and x.dtype in TYPES
+        ]
+        for chosen in dict.fromkeys([(), *((k,) for k in reversed(strided)), tuple(strided)]):
+            pairs = enumerate(operands)
+            found = lowered([x and (dense(x) if k in chosen else x).layout() for k, x in pairs])
+            if found is not None:
+                copies = {x: self.copied(x) for x in dict.fromkeys(operands[k] for k in chosen)}
+                return [copies[x] if k in chosen else x for k, x in enumerate(operands)], found
+        return operands, None
 
     def copied(self, x: Place) -> Place:
         """x, or a copy without gaps."""
@@ -313,6 +337,11 @@ def together(items: list[Launched]) -> Launched:
     kernel = NativeKernel("updates", kernel_of(many).address, ())
     launch = Launch(kernel, words.tobytes(), tuple(addresses), (), len(table), tables=(table,))
     return Launched((launch,), places, numbers, [step for item in items for step in item.steps])
+
+
+def dense(x: Place) -> Place:
+    """How a copy would lie."""
+    return whole(x.buffer, x.shape, x.dtype)
 
 
 def parted(x: Place) -> Place:
