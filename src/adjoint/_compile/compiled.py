@@ -173,8 +173,8 @@ class CompiledFunction:
 
 @contextmanager
 def progress(name: str) -> Iterator[Callable[[str, Any], None]]:
-    """What is told the results of passes: it prints those that are asked for, and a line on a
-    terminal if it takes long."""
+    """A function to be called with the result of each pass: it prints those that are asked for, and
+    a line on a terminal if it takes long."""
     start, shown = time.perf_counter(), False
     wanted = os.environ.get("ADJOINT_COMPILE_LOG", "").replace(",", " ").split()
 

@@ -113,7 +113,7 @@ class Program:
         return [*given, *[generator._here() for generator in self.generators]]
 
     def read(self, given: Sequence[Tensor]) -> list[Read]:
-        """What is read at each run, arguments first; other captures become constants."""
+        """Tensors to be looked at before each run, arguments first; other captures become constants."""
         reads: list[Read] = []
         arguments = [(value, Slot(k)) for k, value in enumerate(self.graph.inputs)]
         for value, slot in [*arguments, *self.graph.captures]:
@@ -333,7 +333,7 @@ class Program:
         return all(isinstance(owner, int) or owner() is not None for owner in owners)
 
     def difference(self, other: "Program") -> str:
-        """What this program is for that another isn't, in words."""
+        """The first thing in which two programs differ, in words."""
         for mine, theirs in zip(self.reads, other.reads, strict=False):
             now, before = mine.expected.layout, theirs.expected.layout
             if now and before and now != before:
@@ -353,7 +353,7 @@ def tensor_of(slot: Slot, given: Any) -> Tensor | None:
 
 
 def expected_now(slot: Slot, given: Sequence[Tensor]) -> Expected:
-    """What an array has to be from now on: as it is now."""
+    """The array of a slot as it is now, and has to be at each run."""
     tensor = tensor_of(slot, given)
     if tensor is None:
         raise Uncompilable("a tensor that it uses is gone")
@@ -370,7 +370,7 @@ def numpy_array(tensor: Any) -> np.ndarray:
 
 
 def fresh(x: Any) -> Any:
-    """What a function returns besides tensors: arrays of NumPy are others at each call."""
+    """x itself, or a copy of a NumPy array, which its receiver may write to."""
     return x.copy() if isinstance(x, np.ndarray) else x
 
 

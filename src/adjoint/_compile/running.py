@@ -1,4 +1,4 @@
-"""What is run of a program: lists of launches and host steps, on memory for one run at a time."""
+"""Running a program: lists of launches and host steps, on memory for one run at a time."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ class Update(NamedTuple):
 
 
 class Code(NamedTuple):
-    """What is the same for all runs of a program."""
+    """Lists, sizes and places that all runs of a program share."""
 
     segments: list[Any]  # listings and host steps, in order
     final: Listing | None  # launches that write over what was there, after all that can fail
