@@ -113,7 +113,7 @@ class Program:
         return [*given, *[generator._here() for generator in self.generators]]
 
     def read(self, given: Sequence[Tensor]) -> list[Read]:
-        """Tensors to be looked at before each run, arguments first; other captures become constants."""
+        """Tensors to look at before each run, arguments first; other captures become constants."""
         reads: list[Read] = []
         arguments = [(value, Slot(k)) for k, value in enumerate(self.graph.inputs)]
         for value, slot in [*arguments, *self.graph.captures]:
