@@ -520,3 +520,21 @@ def test_no_more_operands_are_copied_than_a_kernel_cannot_read() -> None:
     ((_, program),) = compiled._programs
     names = [launch.name for item in program.built.items for launch in item.launches]
     assert names == ["matmul", "elements", "matmul"]  # one copy; the sum is where the first lies
+
+
+def test_results_that_are_copied_do_not_wait_for_the_end() -> None:
+    def function(x: Any) -> Any:
+        wide = ad.broadcast_to(x * 2.0, (3, 8, 8))
+        y = x
+        for _ in range(3):
+            y = ad.tanh(y @ y)
+        return wide, y
+
+    x = ad.ones((8, 8))
+    compiled = ad.compile(function)
+    for one, other in zip(compiled(x), function(x), strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), 1e-6)
+    ((_, program),) = compiled._programs
+    names = [launch.name for item in program.built.items for launch in item.launches]
+    assert names[:2] == ["elements", "elements"]
+    assert program.built.code.arena == 2 * x.size * 4

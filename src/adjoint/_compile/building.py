@@ -77,7 +77,9 @@ def build(
     for number, unit in enumerate(unit for unit in units if unit not in final):
         log("lower", f"{number} of {len(units)}")
         to.add(unit, needed[unit])
+    count = len(to.items)
     outputs = [updates[x] if w in updated else finish(to, x) for w, x in enumerate(draft.wanted)]
+    copy_early(to, count)
     start = len(to.items)
     for unit in final:
         to.add(unit, needed[unit])
@@ -131,6 +133,19 @@ def finish(to: Lowerer, x: Any) -> Place:
     to.finished[out.buffer] = out
     to.copy(place, out)
     return out
+
+
+def copy_early(to: Lowerer, count: int) -> None:
+    """Make the copies behind the first items as soon as what they read is there, so that it needn't
+    wait for the end."""
+    written: dict[Buffer, int] = {}
+    for number, item in enumerate(to.items[:count]):
+        written |= dict.fromkeys(item.own if isinstance(item, Launched) else item.buffers, number)
+    copies = to.items[count:]
+    found = [written.get(copy.buffers[0], count) for copy in copies]
+    for number, copy in sorted(zip(found, copies, strict=True), key=lambda x: x[0], reverse=True):
+        to.items.remove(copy)
+        to.items.insert(number + 1, copy)
 
 
 def is_dense(x: Place) -> bool:
