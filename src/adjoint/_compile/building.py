@@ -138,14 +138,15 @@ def finish(to: Lowerer, x: Any) -> Place:
 def copy_early(to: Lowerer, count: int) -> None:
     """Make the copies behind the first items as soon as what they read is there, so that it needn't
     wait for the end."""
+    items, copies = to.items[:count], to.items[count:]
     written: dict[Buffer, int] = {}
-    for number, item in enumerate(to.items[:count]):
+    for number, item in enumerate(items):
         written |= dict.fromkeys(item.own if isinstance(item, Launched) else item.buffers, number)
-    copies = to.items[count:]
-    found = [written.get(copy.buffers[0], count) for copy in copies]
-    for number, copy in sorted(zip(found, copies, strict=True), key=lambda x: x[0], reverse=True):
-        to.items.remove(copy)
-        to.items.insert(number + 1, copy)
+    behind: dict[int, list[Any]] = {}
+    for copy in copies:
+        behind.setdefault(written.get(copy.buffers[0], count - 1), []).append(copy)
+    pairs = enumerate(items)
+    to.items[:] = behind.get(-1, []) + [x for k, item in pairs for x in (item, *behind.get(k, ()))]
 
 
 def is_dense(x: Place) -> bool:
