@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import gc
 import pickle
+import sys
 import weakref
 from functools import partial
 from typing import Any
@@ -79,7 +80,8 @@ class Holder:
 def test_what_isnt_a_method_is_none_in_a_class() -> None:
     for holder in (Holder, Holder()):
         assert holder.act(-X).tolist() == [0.0, 0.0]
-        assert holder.twice(X).tolist() == [2.0, 2.0]
+        if sys.version_info < (3, 14):  # from then on a partial is a method
+            assert holder.twice(X).tolist() == [2.0, 2.0]
         assert holder.half(X).tolist() == [0.5, 0.5]
 
 

@@ -32,6 +32,7 @@ from .signature import differences, signature, with_tensors
 __all__ = ["CompiledFunction", "compile"]
 
 MOST_PROGRAMS = 8  # of a function
+STATIC = (staticmethod, partial) if sys.version_info < (3, 14) else staticmethod  # in a class
 OWN = frozenset(("_function", "_programs", "_eager", "_bound", "_warned"))
 
 
@@ -128,8 +129,8 @@ class CompiledFunction:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: each instance has programs of its own, where it can be known weakly."""
-        is_static = not hasattr(self._function, "__get__") or type(self._function) is staticmethod
-        if instance is None or is_static:
+        is_method = hasattr(self._function, "__get__") and not isinstance(self._function, STATIC)
+        if instance is None or not is_method:
             return self
         known = self._bound.get(id(instance))
         if known is None or known[0]() is not instance:
