@@ -23,7 +23,7 @@ def grads(*tensors: ad.Tensor) -> list[Any]:
 
 
 def both(function: Callable[[Callable], Any]) -> None:
-    """What is done with a function is the same, compiled and not."""
+    """Check that a scenario ends alike with a compiled and a plain function."""
     assert function(ad.compile) == function(lambda f: f)
 
 

@@ -351,8 +351,37 @@ def emptied(groups: list) -> None:
     del groups[0]["params"][:]
 
 
+def merged(groups: list) -> None:
+    groups[0] |= {"params": groups[0]["params"][:1]}
+
+
+def taken_out(groups: list) -> None:
+    params = groups[0].pop("params")
+    groups[0].setdefault("params", params[1:])
+
+
+CHANGES = [removed, replaced, in_another_order, moved_over, emptied, merged, taken_out]
+
+
 @needs_kernels
-@pytest.mark.parametrize("change", [removed, replaced, in_another_order, moved_over, emptied])
+@pytest.mark.parametrize("change", CHANGES)
+def test_groups_of_the_users_own_that_are_changed_are_seen(change):
+    def run(wrap):
+        w, u, v = (ad.tensor([float(k)], requires_grad=True) for k in (1, 2, 3))
+        optimizer = ad.optim.SGD([w, u, v], lr=0.1)
+        first, second = ({**optimizer.param_groups[0], "params": x} for x in ([w, u], [v]))
+        optimizer.param_groups = [first, {**second, "lr": 1.0}]
+        step = wrap(lambda: (optimizer.zero_grad(), (w * u * v).sum().backward(), optimizer.step()))
+        step()
+        change(optimizer.param_groups)
+        step()
+        return w.tolist(), u.tolist(), v.tolist()
+
+    assert run(ad.compile) == run(lambda f: f)
+
+
+@needs_kernels
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("copied", [False, True])
 def test_groups_that_are_changed_by_hand_are_seen(change, copied):
     def run(wrap):

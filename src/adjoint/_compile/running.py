@@ -169,7 +169,7 @@ class Run:
 
 
 def maker(x: Place) -> tuple[Any, Any, np.dtype]:
-    """What makes new memory with a layout: a function, and its arguments."""
+    """A function that makes new memory with the layout of x, and its arguments."""
     if x.is_contiguous:
         return (empty if nbytes(x) < POOLED_FROM else memory.empty), x.shape, x.dtype
     order = tuple(sorted(range(len(x.shape)), key=lambda k: -x.strides[k]))

@@ -31,7 +31,7 @@ def signature(args: tuple, kwargs: dict) -> tuple[tuple, Sequence[Tensor]]:
 
 
 def surroundings() -> tuple:
-    """What every program is for; a profile only looks on."""
+    """The mode and the defaults, which are part of every key; a profile only looks on."""
     return mode.word & ~PROFILE, DefaultDType.float, DefaultDevice.name
 
 

@@ -19,7 +19,7 @@ from .._foundation.trees import leaves
 from .._trace.settings import Place, Settings
 from ..nn.modules.tree import Tree
 from ..optim._ema import EMA
-from ..optim._optimizer import Checked, Optimizer
+from ..optim._optimizer import Checked, Group, Optimizer
 from ..optim.lr_scheduler._scheduler import LRScheduler
 from .journal import ABSENT, GROUPS, HOOKS, ITEMS, STATE, Journal, View, attribute, item_of
 from .notes import Notes, tensors_of
@@ -160,6 +160,8 @@ class Watch:
             inner = item_of(what, key)
             if words is STATE and isinstance(value, dict):
                 return self.view_dict(owner, value, inner, STATE, inside(place, key))
+            if key == "params" and not isinstance(real, Group):  # the user's own dict
+                self.settings.meet(owner, place, key, value)
             if key in UNREAD or (words is STATE and isinstance(value, Tensor)):
                 return value
             if id(owner) in self.scheduled:

@@ -96,7 +96,7 @@ class Objects:
         self._enter, self._leave = native(self._words[0])
 
     def _tables(self) -> tuple[np.ndarray, ...]:
-        """What native code works on: the table, layouts, arrays held, and those of arguments."""
+        """Memory for native code: the table, layouts, arrays held, and pointers to arguments."""
         first, layouts = layout_words([one.layout or NOTHING for one in self._expected])
         held = np.zeros_like(self.shared)
         given = np.zeros(1 + self._references.count(None), np.int64)

@@ -82,7 +82,7 @@ class Entry(NamedTuple):
 
 @contextmanager
 def entries(t: Function) -> Iterator[Entry]:
-    """What is written inside is done for each entry of %table."""
+    """A loop over all entries of %table."""
     first = t.at("%table", "i64", len(TABLE))
     columns = [t.load("%table", "ptr", TABLE.index(x)) for x in ("addresses", "shared", "held")]
     with t.loop("0", t.load("%table", "i64", TABLE.index("count"))) as k:

@@ -91,7 +91,7 @@ def references_are_as_counted() -> bool:
 
 
 def is_as_read(x: np.ndarray) -> bool:
-    """Whether the words of an array are what Python says of it."""
+    """Whether the words of an array agree with its attributes."""
     data, nd, dimensions, strides, base, descr, flags = words(id(x), FIRST, len(ARRAY))
     return (
         words(id(x), 1, 1) == [id(np.ndarray)]

@@ -30,12 +30,21 @@ class Group(dict):
         for key, value in dict(entries, **more).items():
             self[key] = value
 
+    def __ior__(self, entries: Any) -> "Group":  # type: ignore[misc]
+        self.update(entries)
+        return self
+
+    def setdefault(self, key: str, value: Any = None) -> Any:
+        if key not in self:
+            self[key] = value
+        return self[key]
+
     def __reduce_ex__(self, protocol: Any) -> tuple:
         return dict, (dict(self),)
 
 
 class Entries(WatchedDict):
-    """What an optimizer remembers of each parameter: a dict, which is made on first use."""
+    """State of an optimizer: a dict for each parameter, made on first use."""
 
     default_factory = WatchedDict
 

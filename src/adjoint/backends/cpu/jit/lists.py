@@ -73,7 +73,7 @@ class Listing:
 
 
 class Frame:
-    """A listing with words of its own, in pieces of so many launches from some place on.
+    """A listing with words of its own, in pieces: the first launch and the count of each.
 
     `run` gives 0, or which launch has failed; so does `finish`, and no other thread runs Python
     meanwhile. They are those of the first piece, mostly the only one.
