@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 import adjoint as ad
 from adjoint._compile.draft import Draft
-from adjoint._compile.groups import group, grouped
+from adjoint._compile.groups import group, grouped, parts
 from adjoint._compile.layouts import Buffer, Place, moved, up_to
 from adjoint._compile.lowering import HostStep
-from adjoint._compile.memory import place_scratch
-from adjoint._compile.schedule import peak, scheduled
+from adjoint._compile.memory import ORDERS, place_in_order, place_scratch
+from adjoint._compile.schedule import Lives, scheduled
 from adjoint._compile.simplify import simplify
+from adjoint._compile.units import Unit
 from adjoint._trace.recording import Traced
 from adjoint.backends.cpu.jit.lists import Listing
 from tests.support.helpers import needs_kernels
@@ -227,8 +228,18 @@ def test_a_view_lies_where_numpy_s_does(call: Callable, axes: tuple[int, ...]) -
 # Groups.
 
 
+def grouped_of(draft: Draft) -> list[Unit]:
+    """Groups that need no more memory than single steps."""
+    lives = Lives(draft)
+    return next(group(draft, lives, single_peak(draft, lives)))
+
+
+def single_peak(draft: Draft, lives: Lives) -> int:
+    return lives.peak([[step] for step in draft.steps])
+
+
 def units(function: Callable, *args: ad.Tensor) -> list[list[str]]:
-    found = group(simplify(draft_of(function, *args)))
+    found = grouped_of(simplify(draft_of(function, *args)))
     return [[step.op.name for step in unit.steps] for unit in found]
 
 
@@ -259,7 +270,7 @@ def test_another_shape_is_another_group() -> None:
 
 
 def test_a_group_can_be_read() -> None:
-    (unit,) = group(simplify(draft_of(lambda x: ad.tanh(x) * 2.0, X)))
+    (unit,) = grouped_of(simplify(draft_of(lambda x: ad.tanh(x) * 2.0, X)))
     assert repr(unit).splitlines()[0] == "group over (2, 3):"
     assert len(repr(unit).splitlines()) == 3
 
@@ -303,7 +314,7 @@ A, B = (ad.asarray(np.random.default_rng(k).uniform(-1, 1, (4, 4)).astype("f4"))
 def test_no_unit_comes_before_what_it_needs(program: list[tuple[str, int, int]]) -> None:
     """And each step is in one unit, after those whose results it takes."""
     draft = simplify(draft_of(lambda x, y: run(program, x, y), A, B))
-    found = group(draft)
+    found = grouped_of(draft)
     steps = [step for unit in found for step in unit.steps]
     assert sorted(map(id, steps)) == sorted(map(id, draft.steps))
     made = {x for step in draft.steps for x in step.results}
@@ -381,27 +392,32 @@ def test_values_are_computed_early_where_more_would_wait_for_them() -> None:
     """Two arrays would wait in the place of their sum."""
     function = lambda x, y: ((s := x @ y + ad.tanh(x)), (y @ s) @ y * (x @ x + ad.exp(y)))  # noqa: E731
     draft = simplify(draft_of(function, A, B))
-    kept = [x for x in draft.wanted if type(x) is Traced]
-    assert peak([unit.steps for unit in group(draft)], kept) <= peak(
-        [[step] for step in draft.steps], kept
-    )
+    lives = Lives(draft)
+    assert lives.peak(parts(grouped_of(draft))) <= single_peak(draft, lives)
 
 
 def test_units_come_late_where_nobody_needs_them_before() -> None:
     """A sum that is recorded first, and needed last, isn't done first."""
     function = lambda x, y: (r := ad.sum(x @ y), ad.tanh((y @ x) @ y) * r)[1]  # noqa: E731
     draft = simplify(draft_of(function, A, B))
-    parts = [unit.steps for unit in scheduled(list(reversed(group(draft))), draft)]
-    kept = [x for x in draft.wanted if type(x) is Traced]
-    assert peak(parts, kept) <= peak([[step] for step in draft.steps], kept)
+    lives = Lives(draft)
+    found = scheduled(list(reversed(grouped_of(draft))), lives)
+    assert lives.peak(parts(found)) <= single_peak(draft, lives)
 
 
 def test_the_peak_of_memory() -> None:
     draft = draft_of(lambda x: (ad.tanh(x.T) * 2).sum(), ad.ones((4, 8)))
     assert [step.op.name for step in draft.steps][:2] == ["permute_dims", "tanh"]
-    kept = [x for x in draft.wanted if type(x) is Traced]
-    assert peak([[step] for step in draft.steps], kept) == 2 * 4 * 8 * 4  # views have no memory
-    assert peak([draft.steps], kept) == 0
+    lives = Lives(draft)
+    assert single_peak(draft, lives) == 2 * 4 * 8 * 4  # views have no memory
+    assert lives.peak([draft.steps]) == 0
+
+
+def test_what_a_reshape_copies_counts_in_the_peak_of_memory() -> None:
+    draft = draft_of(lambda x: x.T.reshape((4, 8)) * 2, ad.ones((4, 8)))
+    assert single_peak(draft, Lives(draft)) == 4 * 8 * 4
+    draft = draft_of(lambda x: x.reshape((8, 4)) * 2, ad.ones((4, 8)))
+    assert single_peak(draft, Lives(draft)) == 0
 
 
 def deep(segments: int) -> Callable:
@@ -434,10 +450,10 @@ def summed(x: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
 def test_groups_dont_wait_for_more_than_single_steps_have() -> None:
     x, y = ad.random.normal((16, 16)), ad.random.normal((16, 16)) * 0.2
     draft = simplify(draft_of(summed, x, y))
-    kept = [x for x in draft.wanted if type(x) is Traced]
-    single = peak([[step] for step in draft.steps], kept)
-    parts = [[unit.steps for unit in grouped(draft, frugal)] for frugal in (False, True)]
-    assert peak(parts[0], kept) > single >= peak(parts[1], kept)
+    lives = Lives(draft)
+    single = single_peak(draft, lives)
+    most, least = (lives.peak(parts(grouped(draft, lives, k))) for k in (False, True))
+    assert most > single >= least
     assert built(summed, x, y).code.arena <= single
     close(ad.compile(summed)(x, y), summed(x, y))
 
@@ -469,6 +485,26 @@ def test_no_two_buffers_that_live_at_once_overlap(lives: list[tuple[int, int, in
             assert one is other or apart or below or above
     total = max(sum(b.nbytes for b in buffers if b.first <= k <= b.last) for k in range(20))
     assert total <= arena <= sum(up_to(64, b.nbytes) for b in buffers)
+
+
+def test_buffers_that_end_too_high_look_for_a_place_first() -> None:
+    buffers = [Buffer("scratch", size, k) for k, size in enumerate((320, 384, 320, 192))]
+    for buffer, (first, last) in zip(buffers, ((0, 4), (6, 10), (3, 6), (2, 4)), strict=True):
+        buffer.first, buffer.last = first, last
+    assert min(place_in_order(sorted(buffers, key=key)) for key in ORDERS) == 896
+    assert place_scratch(buffers) == 320 + 320 + 192
+
+
+def test_equal_steps_stay_apart_where_their_result_would_wait_too_long() -> None:
+    def function(x: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
+        first, between = ad.sum((x + 1.0) @ y), ad.sum((y @ y) @ x)
+        return first * between + ad.sum((x + 1.0) @ x)
+
+    x, y = ad.random.normal((16, 16)), ad.random.normal((16, 16))
+    found = built(function, x, y)
+    assert [step.op.name for step in found.draft.steps].count("add") == 3
+    assert found.code.arena <= found.eager_peak
+    close(ad.compile(function)(x, y), function(x, y))
 
 
 def test_a_result_takes_over_an_operand_that_nobody_needs_any_more() -> None:

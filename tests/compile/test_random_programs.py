@@ -41,7 +41,7 @@ class Runs:
             out = call(x)
             state = [*self.state.arrays(), ad.random.get_state().numpy()]
             self.found.append([*leaves(copied(out)), *state])
-        self.programs = len(call._programs) if isinstance(call, ad.CompiledFunction) else 0
+        self.programs = [x for _, x in call._programs] if is_compiled else []  # type: ignore
 
 
 def leaves(x: Any) -> list[Any]:
@@ -52,7 +52,9 @@ def leaves(x: Any) -> list[Any]:
 
 def check(program: Program) -> None:
     compiled, eager = Runs(program, True), Runs(program, False)
-    assert 1 <= compiled.programs <= 3
+    assert 1 <= len(compiled.programs) <= 3
+    for one in compiled.programs:
+        assert one.eager or one.built.code.arena <= one.built.eager_peak
     if program.is_exact:
         for one, other in zip(compiled.found, eager.found, strict=True):
             assert bits(one) == bits(other)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -14,8 +14,9 @@ from .draft import Draft, nbytes, traced
 from .groups import group
 from .layouts import Buffer, Place
 from .lowering import Launched, Lowerer, batched
-from .memory import note_uses, place_scratch, take_over
+from .memory import eager_peak, note_uses, place_scratch, take_over
 from .running import Code, Update, listing
+from .schedule import Lives
 from .simplify import simplify
 from .units import Unit
 from .updating import final_units
@@ -51,6 +52,7 @@ class Built(NamedTuple):
     draft: Draft
     units: list[Unit]
     items: list[Any]
+    eager_peak: int = 0  # bytes that eager code needs at most
 
 
 def build(
@@ -60,12 +62,39 @@ def build(
     log: Callable[[str, Any], None] = lambda *_: None,
 ) -> Built:
     """`overwritable`: of wanted values that objects are to have, the numbers of these. `log` is
-    told what each pass made."""
+    told what each pass made. Fewer values wait for each other where a program would need more
+    memory than eager code."""
     log("record", draft)
-    draft = simplify(draft)
-    log("simplify", draft)
-    units = group(draft)
-    log("groups", units)
+    lives = Lives(draft, sources.places())
+    least: Built | None = None
+    for simple, units in plans(draft, sources, eager_peak(draft.steps, lives)):
+        built = lowered(simple, units, sources, overwritable, log)
+        peak = eager_peak(draft.steps, lives, built.items)
+        if least is None or built.code.arena < least.code.arena:
+            least = built._replace(eager_peak=peak)
+        if built.code.arena <= peak:
+            break
+    assert least is not None
+    log("simplify", least.draft)
+    log("groups", least.units)
+    return least
+
+
+def plans(draft: Draft, sources: Sources, limit: int) -> Iterator[tuple[Draft, list[Unit]]]:
+    """Simpler drafts and their units, the fastest first; later ones need less memory."""
+    for joins_equal in (True, False):
+        simple = simplify(draft, joins_equal)
+        for units in group(simple, Lives(simple, sources.places()), limit):
+            yield simple, units
+
+
+def lowered(
+    draft: Draft,
+    units: list[Unit],
+    sources: Sources,
+    overwritable: dict[int, int],
+    log: Callable[[str, Any], None],
+) -> Built:
     places = sources.places()
     final, updated = final_units(draft, units, places, overwritable)
     updates = {draft.wanted[w]: over(places[sources.objects[k][0]], k) for w, k in updated.items()}

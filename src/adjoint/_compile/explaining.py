@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from .._foundation.formatting import show_bytes
 from .draft import nbytes
 from .lowering import HostStep, Launched
-from .memory import eager_peak
 from .program import Program
 from .units import MOST_ARRAYS, MOST_VALUES, Unit
 
@@ -38,14 +37,13 @@ def body(program: Program) -> list[str]:
     kernels = Counter(launch.kernel.name for item in launched for launch in item.launches)
     count = len({launch.kernel.address for item in launched for launch in item.launches})
     used = sum(buffer.nbytes for item in launched for buffer in {*item.buffers})
-    peak = eager_peak(program.graph.steps, program.wanted, built.items)
     results = sum(nbytes(place) for place in built.code.results)
     lines = [
         f"{len(program.graph.steps)} recorded ops, {len(built.draft.steps)} after simplifying",
         f"{kernels.total()} launches of {count} kernels, on arrays of {show_bytes(used)}",
         f"  {counted(kernels)}",
-        f"arena {show_bytes(built.code.arena)} (eager: {show_bytes(peak)} at its peak), results "
-        f"{show_bytes(results)} at each call",
+        f"arena {show_bytes(built.code.arena)} (eager: {show_bytes(built.eager_peak)} at its "
+        f"peak), results {show_bytes(results)} at each call",
     ]
     if built.updated:
         lines.append(f"{len(built.updated)} tensors are changed in place")

@@ -11,12 +11,12 @@ group in another way. What a checkpoint computes again doesn't join what was the
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 
 from .._trace.recording import Step, Traced
 from ..backends.cpu.lowering.expressions import CHUNK
 from .draft import Draft, nbytes, traced
-from .schedule import peak, scheduled
+from .schedule import Lives, scheduled
 from .sinking import sink
 from .units import (
     MOST_ARRAYS,
@@ -30,14 +30,16 @@ from .units import (
     weight,
 )
 
+ROUNDS = 4  # of smaller groups, after which there are none
 SERIAL = 1 << 15  # elements, below which one thread does it anyway
 
 
 class Grouping:
     """Units of a draft's steps, as they are found."""
 
-    def __init__(self, draft: Draft, frugal: bool) -> None:
+    def __init__(self, draft: Draft, frugal: bool, apart: Container[Traced]) -> None:
         self.frugal = frugal
+        self.apart = apart
         self.units: list[Unit] = []
         self.unit_of: dict[Traced, Unit] = {}
         self.readers: dict[Traced, list[Unit]] = {}  # groups that read a value from outside
@@ -52,7 +54,7 @@ class Grouping:
                 self.readers.setdefault(x, []).append(unit)
         self.unit_of |= dict.fromkeys(step.results, unit)
         self.depend(unit, self.behind(step, unit))
-        for other in self.candidates(step):
+        for other in self.candidates(step) if step.results[0] not in self.apart else ():
             if unit.is_group and other is not unit and self.can_join(unit, other):
                 self.join(unit, other)
 
@@ -61,7 +63,7 @@ class Grouping:
         product = self.added_product(step)
         if product is not None:
             return product, Member(0)
-        for unit in self.candidates(step):
+        for unit in self.candidates(step) if step.results[0] not in self.apart else ():
             member = self.fits(unit, step)
             if member is not None:
                 return unit, member
@@ -102,7 +104,8 @@ class Grouping:
             for unit in (*([own] if own else []), *self.readers.get(x, ())[-2:]):
                 unit = present(unit)
                 # A number is nothing that groups have in common.
-                if unit.is_group and (unit is own or unit.shape == x.shape):
+                joins = unit.is_group and unit.steps[0].results[0] not in self.apart
+                if joins and (unit is own or unit.shape == x.shape):
                     found[unit.number] = unit
         return [found[k] for k in sorted(found, reverse=True)]
 
@@ -254,22 +257,42 @@ def is_shared(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
     return bool(axes) and (size < SERIAL or (length < CHUNK and size // length >= 64))
 
 
-def group(draft: Draft) -> list[Unit]:
-    """Units in an order in which they can be done. Where groups would need more memory than single
-    steps do, since values wait for them, they are smaller."""
-    kept = traced(draft.wanted)
-    least = peak([[step] for step in draft.steps], kept)
-    units = grouped(draft, frugal=False)
-    most = peak([unit.steps for unit in units], kept)
-    if most <= least:
-        return units
-    smaller = grouped(draft, frugal=True)
-    return smaller if peak([unit.steps for unit in smaller], kept) < most else units
+def group(draft: Draft, lives: Lives, limit: int) -> Iterator[list[Unit]]:
+    """Units in an order in which they can be done; others that need less memory, as long as these
+    are asked for. Where values that wait for them need more than `limit` bytes, groups are smaller:
+    first frugal, then without the steps of those that have to do with what is there when most is.
+    """
+    found = grouped(draft, lives, frugal=False)
+    if lives.peak(parts(found)) > limit:
+        found = min(found, grouped(draft, lives, frugal=True), key=lambda x: lives.peak(parts(x)))
+    yield found
+    apart: set[Traced] = set()
+    for _ in range(ROUNDS):
+        apart |= {step.results[0] for unit in at_peak(found, lives) for step in unit.steps}
+        found = grouped(draft, lives, frugal=True, apart=apart)
+        if lives.peak(parts(found)) <= limit:
+            yield found
+    yield grouped(draft, lives, frugal=True, apart={step.results[0] for step in draft.steps})
 
 
-def grouped(draft: Draft, frugal: bool) -> list[Unit]:
-    found = Grouping(draft, frugal)
+def parts(units: list[Unit]) -> list[list[Step]]:
+    return [unit.steps for unit in units]
+
+
+def at_peak(units: list[Unit], lives: Lives) -> set[Unit]:
+    """Units that make or read what is there when most is."""
+    sizes = lives.sizes(parts(units))
+    k = sizes.index(max(sizes))
+    there = {x for x, (first, last) in lives.spans(parts(units)).items() if first <= k <= last}
+    return {u for u in units if not there.isdisjoint(u.inputs) or not there.isdisjoint(u.values)}
+
+
+def grouped(
+    draft: Draft, lives: Lives, frugal: bool, apart: Container[Traced] = frozenset()
+) -> list[Unit]:
+    """`apart`: the first results of steps that are in no group."""
+    found = Grouping(draft, frugal, apart)
     for step in draft.steps:
         found.add(step)
     units = [unit for unit in found.units if unit.joined is None]
-    return sink(scheduled(units, draft), draft)
+    return sink(scheduled(units, lives), draft, apart)

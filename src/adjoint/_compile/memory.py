@@ -1,12 +1,13 @@
 """Memory: one arena for all that is only needed during a run."""
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .._trace.recording import Step, Traced
+from .._trace.recording import Step
 from .layouts import Buffer, room, up_to
 from .lowering import Launched, Lowerer
-from .schedule import peak
+from .schedule import Lives
 
 
 def note_uses(to: Lowerer) -> None:
@@ -44,18 +45,37 @@ def root(buffer: Buffer) -> Buffer:
 
 
 def place_scratch(buffers: Iterable[Buffer]) -> int:
-    """Give all scratch memory an offset in the arena; returns the bytes of that: the least of some
-    orders in which buffers look for a place."""
+    """Give all scratch memory an offset in the arena; returns the bytes of that. Of some orders in
+    which buffers look for a place the best is mended: those that end too high look first."""
     own = [b for b in buffers if b.kind == "scratch" and b.first >= 0]
     roots = [b for b in own if b.shared is None]
+    least = most_at_once(roots)
     orders = [sorted(roots, key=key) for key in ORDERS]
-    least = min(orders, key=place_in_order)
-    size = place_in_order(least)
+    best = order = min(orders, key=place_in_order)
+    size = place_in_order(best)
+    for _ in range(MENDINGS if size > least else 0):
+        place_in_order(order)
+        order = sorted(order, key=lambda b: b.offset + room(b.nbytes) <= least)
+        if (found := place_in_order(order)) < size:
+            best, size = order, found
+            if size <= least:
+                break
+    place_in_order(best)
     for buffer in own:
         buffer.offset = root(buffer).offset
     return size
 
 
+def most_at_once(buffers: Iterable[Buffer]) -> int:
+    """The bytes of those that are needed at one time, each with what is lost behind it."""
+    changes: dict[int, int] = {}
+    for b in buffers:
+        changes[b.first] = changes.get(b.first, 0) + room(b.nbytes)
+        changes[b.last + 1] = changes.get(b.last + 1, 0) - room(b.nbytes)
+    return max(itertools.accumulate(changes[k] for k in sorted(changes)), default=0)
+
+
+MENDINGS = 16
 ORDERS: list[Callable[[Buffer], Any]] = [
     lambda b: -b.nbytes,
     lambda b: (b.first - b.last) * b.nbytes,
@@ -78,8 +98,9 @@ def place_in_order(buffers: list[Buffer]) -> int:
     return max((b.offset + room(b.nbytes) for b in placed), default=0)
 
 
-def eager_peak(steps: Sequence[Step], kept: Iterable[Traced], items: Iterable[Any]) -> int:
+def eager_peak(steps: Sequence[Step], lives: Lives, items: Iterable[Any] = ()) -> int:
     """Bytes that eager code needs at most for recorded steps, with the scratch memory of ops that
     items have too."""
     scratch = {item.steps[-1].results[0]: item.scratch for item in items if item.steps}
-    return peak([[step] for step in steps], kept, scratch)
+    sizes = zip(steps, lives.sizes([[step] for step in steps]), strict=True)
+    return max((size + scratch.get(step.results[-1], 0) for step, size in sizes), default=0)

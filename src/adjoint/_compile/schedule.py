@@ -1,20 +1,20 @@
 """Schedule: the order of units, which decides how much memory a program needs."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 
 from .._trace.recording import Step, Traced
 from .draft import Draft, nbytes, traced
-from .layouts import MOVES, room
+from .layouts import MOVES, Buffer, Place, moved, room, whole
 from .units import Unit, when
 
 
-def scheduled(units: list[Unit], draft: Draft) -> list[Unit]:
+def scheduled(units: list[Unit], lives: "Lives") -> list[Unit]:
     """Units after those that they depend on: as late as others need them, or as their first steps
     were recorded, whichever needs less memory."""
-    kept = traced(draft.wanted)
     keys: list[Callable[[Unit], int]] = [lambda u: when(u.steps[-1]), lambda u: when(u.steps[0])]
     orders = [after_needs(sorted(units, key=key)) for key in keys]
-    return min(orders, key=lambda order: peak([unit.steps for unit in order], kept))
+    return min(orders, key=lambda order: lives.peak([unit.steps for unit in order]))
 
 
 def after_needs(units: list[Unit]) -> list[Unit]:
@@ -33,29 +33,52 @@ def after_needs(units: list[Unit]) -> list[Unit]:
     return list(out)
 
 
-def peak(
-    parts: Sequence[Sequence[Step]], kept: Iterable[Traced], scratch: Mapping[Traced, int] = {}
-) -> int:
-    """Bytes of memory that steps need at most, if those of a part are done together and values
-    freed after their last use; what is kept at the end is left out. `scratch`: what those parts
-    need for themselves whose last results these are."""
-    base: dict[Traced, Traced] = {}  # of views
-    last: dict[Traced, int] = {}
-    for k, part in enumerate(parts):
-        own = {x for step in part for x in step.results}
-        inputs = [x for step in part for x in traced(step.inputs) if x not in own]
-        if len(part) == 1 and part[0].name in MOVES and inputs:
-            base[part[0].results[0]] = base.get(inputs[0], inputs[0])
-        last |= dict.fromkeys((base.get(x, x) for x in inputs), k)
-    outlive = {base.get(x, x) for x in kept}
-    live = most = 0
-    freed: dict[int, int] = {}
-    for k, part in enumerate(parts):
-        for x in (x for step in part for x in step.results):
-            until = last.get(x, -1 if len(part) > 1 else k)
-            if x not in base and x not in outlive and until >= 0:
-                live += room(nbytes(x))
-                freed[until] = freed.get(until, 0) + room(nbytes(x))
-        most = max(most, live + scratch.get(part[-1].results[0], 0))
-        live -= freed.get(k, 0)
-    return most
+class Lives:
+    """When values of a draft have memory of their own, in an order of parts: steps that are done
+    together, after which what is read for the last time is freed. What outlives the run is left
+    out. `places` are those of values that no step makes."""
+
+    def __init__(self, draft: Draft, places: Mapping[Traced, Place] = {}) -> None:
+        found = dict(places)
+        self.views: set[Traced] = set()  # as steps of their own
+        for step in draft.steps:
+            seen = None
+            if step.name in MOVES and traced(step.inputs):
+                x = step.inputs[0]
+                seen = moved(step, found.get(x) or unknown(x))
+            if seen is not None:
+                self.views.add(step.results[0])
+                found[step.results[0]] = seen
+        self.kept = traced(draft.wanted)
+
+    def spans(self, parts: Sequence[Sequence[Step]]) -> dict[Traced, tuple[int, int]]:
+        """The first and the last part that need the memory of a value."""
+        base: dict[Traced, Traced] = {}
+        first: dict[Traced, int] = {}
+        last: dict[Traced, int] = {}
+        for k, part in enumerate(parts):
+            own = {x for step in part for x in step.results}
+            inputs = [x for step in part for x in traced(step.inputs) if x not in own]
+            if len(part) == 1 and part[0].results[0] in self.views:
+                base[part[0].results[0]] = base.get(inputs[0], inputs[0])
+                own = set()
+            first |= dict.fromkeys(own, k)
+            last |= dict.fromkeys((base.get(x, x) for x in inputs), k)
+            last |= dict.fromkeys(own if len(part) == 1 else (), k)
+        outlive = {base.get(x, x) for x in self.kept}
+        return {x: (k, last[x]) for x, k in first.items() if x in last and x not in outlive}
+
+    def sizes(self, parts: Sequence[Sequence[Step]]) -> list[int]:
+        """The bytes that each part needs, and that wait for later ones meanwhile."""
+        changes = [0] * (len(parts) + 1)
+        for x, (first, last) in self.spans(parts).items():
+            changes[first] += room(nbytes(x))
+            changes[last + 1] -= room(nbytes(x))
+        return list(itertools.accumulate(changes))[:-1]
+
+    def peak(self, parts: Sequence[Sequence[Step]]) -> int:
+        return max(self.sizes(parts), default=0)
+
+
+def unknown(x: Traced) -> Place:
+    return whole(Buffer("scratch", nbytes(x)), x.shape, x.dtype)

@@ -26,7 +26,8 @@ LARGEST = 1 << 22  # bytes of a result that is computed beforehand, unless its i
 class Simplifier:
     """Walks over steps once, and knows what became of each value."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, joins_equal: bool) -> None:
+        self.joins_equal = joins_equal
         self.constants = dict(draft.constants)
         self.known: dict[Traced, Any] = {
             value: Fill(array.item(), array.shape, array.dtype)
@@ -97,6 +98,8 @@ class Simplifier:
             return (found,)
         if self.is_constant(step):
             return self.computed(step)
+        if not self.joins_equal:
+            return ()
         shapes = [(x.shape, x.dtype) for x in fills(step)]
         key = repr((step.name, step.inputs, shapes, step.attrs, step.run))
         former = self.equal.setdefault(key, step.results)
@@ -281,9 +284,9 @@ RULES: dict[str, Callable] = {
 }
 
 
-def simplify(draft: Draft) -> Draft:
-    """The same values in fewer steps."""
-    to = Simplifier(draft)
+def simplify(draft: Draft, joins_equal: bool = True) -> Draft:
+    """The same values in fewer steps. Equal ones become one, whose result may wait longer."""
+    to = Simplifier(draft, joins_equal)
     for step in draft.steps:
         to.add(step)
     wanted = [to.found(x) for x in draft.wanted]

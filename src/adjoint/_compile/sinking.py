@@ -5,7 +5,7 @@ same space. Where h waits in memory anyway, they are better computed from it lat
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from .._trace.recording import Traced
 from .draft import Draft, nbytes, traced
@@ -109,10 +109,10 @@ class Sinking:
             self.unit_of |= dict.fromkeys(values, unit)
 
 
-def sink(units: list[Unit], draft: Draft) -> list[Unit]:
-    """The same steps, some of them in later groups."""
+def sink(units: list[Unit], draft: Draft, apart: Container[Traced] = frozenset()) -> list[Unit]:
+    """The same steps, some of them in later groups, but not in what begins with one of `apart`."""
     sinking = Sinking(units, draft)
     for unit in reversed(units):
-        if unit.is_group:
+        if unit.is_group and unit.steps and unit.steps[0].results[0] not in apart:
             sinking.sink_into(unit)
     return [unit for unit in units if unit.steps]
