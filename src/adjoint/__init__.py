@@ -50,7 +50,7 @@ _sys.modules.update({f"{__name__}.{name}": module for name, module in _MOVED.ite
 
 # Parts that not every program needs, loaded on first use: modules that are public themselves, and
 # the `__all__` of others.
-_LAZY = ("data", "fft", "linalg", "nn", "optim", "random", "testing")
+_LAZY = ("data", "distributed", "fft", "linalg", "nn", "optim", "random", "testing")
 _LAZY_FUNCTIONS = {
     "_compile.compiled": "CompiledFunction compile",
     "_files": "load load_metadata save",

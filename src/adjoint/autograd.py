@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ._core.node import Argument, Node, call_hook, registered
+from ._core.node import Argument, Exchanging, Extra, Node, call_hook, registered
 from ._core.tensor import Tensor, check_callable, check_like, describe, share, wrap
 from ._engine.graph_walks import leading_to, reachable
 from ._foundation.errors import ArgumentError, DTypeError, GradientError, ShapeError
@@ -93,6 +93,7 @@ def backward(
     root = seed("backward", tensor, gradient, create_graph)
     check_callback("backward", on_leaf_grad)
     reached: list[Node] = []
+    exchanged: list[tuple[Tensor, Extra]] = []
 
     def leaf(node: Node, g: Any) -> None:
         reached.append(node)
@@ -101,22 +102,46 @@ def backward(
         if owner is None:
             return
         accumulate(owner, g)
-        if node.extra is not None:
-            for hook in registered(node.extra.post_hooks):
-                call_hook(hook, owner)
+        extra = node.extra
+        if extra is not None:
+            if extra.exchange is not None and extra.exchange.is_on:
+                extra.exchange.add(owner)
+                exchanged.append((owner, extra))
+            else:
+                call_post_hooks(owner, extra)
         if on_leaf_grad is not None:
             call_hook(on_leaf_grad, owner, g)
 
-    propagate(
-        [root],
-        leaf,
-        create_graph=create_graph,
-        retain_graph=create_graph if retain_graph is None else retain_graph,
-        retain=accumulate,
-        early=on_leaf_grad is not None,
-        workers=checked_workers("backward", workers),
-    )
+    try:
+        propagate(
+            [root],
+            leaf,
+            create_graph=create_graph,
+            retain_graph=create_graph if retain_graph is None else retain_graph,
+            retain=accumulate,
+            early=on_leaf_grad is not None or Exchanging.has_begun,
+            workers=checked_workers("backward", workers),
+        )
+    except BaseException:
+        for _, extra in exchanged:
+            extra.exchange.begin()
+        raise
+    if exchanged:
+        finish_exchanges(exchanged)
     check_reached("backward", reached)
+
+
+def call_post_hooks(owner: Tensor, extra: Extra) -> None:
+    for hook in registered(extra.post_hooks):
+        call_hook(hook, owner)
+
+
+def finish_exchanges(exchanged: list[tuple[Tensor, Extra]]) -> None:
+    """Let gradients be the averages that exchanges make, and call hooks with these."""
+    for exchange in dict.fromkeys(extra.exchange for _, extra in exchanged):
+        exchange.finish()
+    for owner, extra in exchanged:
+        call_post_hooks(owner, extra)
 
 
 def check_reached(function: str, leaves: list[Node]) -> None:

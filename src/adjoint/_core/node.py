@@ -116,11 +116,13 @@ needing_graph: weakref.WeakKeyDictionary[Joint, tuple[int, ...]] = weakref.WeakK
 
 
 class Extra:
-    """What few nodes have: hooks, a tensor that wants its gradient kept, the user's source line."""
+    """What few nodes have: hooks, a tensor that wants its gradient kept, the user's source line,
+    and what averages a leaf's gradient with those of other processes."""
 
-    __slots__ = ("hooks", "post_hooks", "retains", "source")
+    __slots__ = ("exchange", "hooks", "post_hooks", "retains", "source")
 
     def __init__(self) -> None:
+        self.exchange: Any = None
         self.hooks: dict[int, Callable] = {}
         self.post_hooks: dict[int, Callable] = {}
         self.retains: Any = None
@@ -132,6 +134,18 @@ def extra(node: Node) -> Extra:
     if node.extra is None:
         node.extra = Extra()
     return node.extra
+
+
+class Exchanging:
+    """Whether there may be leaves whose gradients are averaged with those of other processes."""
+
+    has_begun = False
+
+
+def exchange_by(leaf: Node, exchange: Any) -> None:
+    """Let a leaf's gradient go to an exchange as soon as it is complete."""
+    Exchanging.has_begun = True
+    extra(leaf).exchange = exchange
 
 
 class HookHandle:

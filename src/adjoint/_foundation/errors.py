@@ -80,6 +80,10 @@ class ForkError(AdjointError, RuntimeError):
     """Something with threads, used in a forked process, which has none of them."""
 
 
+class RankError(AdjointError, RuntimeError):
+    """Another rank of a distributed program has failed, or does something else than this one."""
+
+
 class StrayStopError(AdjointError, RuntimeError):
     """A StopIteration that nobody meant for the loop over the batches."""
 

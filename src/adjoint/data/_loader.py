@@ -15,6 +15,7 @@ from ._collate import default_collate, default_convert, moved
 from ._datasets import IterableDataset, described, samples
 from ._samplers import BatchSampler, RandomSampler, SequentialSampler
 from ._seeds import Draws, choose_seed
+from ._shards import Shard, World, check_divisible, common_seed, world_of_several
 from ._workers import Line
 
 HINTS = {
@@ -39,6 +40,10 @@ class DataLoader:
     With `num_workers` threads batches are made ahead, up to `prefetch_factor` by each. They come in
     the same order, with the same values. Threads run at once while NumPy computes or files are
     read, but not plain Python. `batch_size=None` gives single samples, `device` moves batches.
+
+    `shard=world` gives each rank of an `ad.distributed.World` its own batches, of `batch_size`:
+    together, rank after rank, they are those of one process with `world.size` times that. All ranks
+    have equally many, of equal sizes, for which the last ones repeat the first samples.
 
     >>> dataset = ad.data.TensorDataset(ad.arange(5) * 10, ad.arange(5))
     >>> loader = ad.data.DataLoader(dataset, batch_size=2, shuffle=True, seed=0)
@@ -65,6 +70,7 @@ class DataLoader:
         seed: int | None = None,
         generator: RandomGenerator | None = None,
         device: str | None = None,
+        shard: World | None = None,
         **unknown: Any,
     ) -> None:
         if unknown:
@@ -73,6 +79,9 @@ class DataLoader:
         if batch_sampler is not None:
             check_alone(batch_size == 1 and not (shuffle or drop_last) and sampler is None)
         check_order(self._is_stream, shuffle, sampler, batch_sampler)
+        world = world_of_several(shard)
+        if world is not None:
+            check_divisible(self._is_stream, batch_sampler)
         if batch_size is None and drop_last:
             raise ArgumentError("DataLoader: drop_last needs batches, batch_size is None")
         if not callable(collate_fn) and collate_fn is not None:
@@ -92,6 +101,10 @@ class DataLoader:
         self._shuffle, self._given = shuffle, {"sampler": sampler, "batch_sampler": batch_sampler}
         given = sampler is not None or batch_sampler is not None
         self.sampler: Any = sampler if given else self._default_sampler(shuffle)
+        self._rank, self._ranks = (0, 1) if world is None else (world.rank, world.size)
+        if world is not None:
+            self.seed = common_seed(world, self.seed, seed is not None)
+            self.sampler = Shard(self.sampler, batch_size, drop_last, world)
         if batch_sampler is None and batch_size is not None:
             batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
         self.batch_sampler = batch_sampler
@@ -107,6 +120,7 @@ class DataLoader:
             "drop_last": self.drop_last,
             "num_workers": self.num_workers,
             "device": self.device and repr(self.device),
+            "shard": self._ranks > 1 and f"rank {self._rank} of {self._ranks}",
         }
         if "batch_sampler" in settings:
             del settings["batch_size"]
@@ -201,6 +215,7 @@ class Epoch:
     def tasks(self) -> Iterator[Task]:
         loader, order = self.loader, Draws(*self.place, "order")
         parts = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+        rank = (loader._rank,) if loader._rank else ()  # rank 0 draws as one process would
         with drawing(order):
             each = iter(parts)
         for number in itertools.count():
@@ -209,7 +224,7 @@ class Epoch:
                     what = next(each)
             except StopIteration:
                 return
-            yield Task(number, what, Draws(*self.place, number))
+            yield Task(number, what, Draws(*self.place, number, *rank))
 
     def make(self, task: Task) -> Any:
         """Make the batch; an error in it says which one it is."""

@@ -1,0 +1,187 @@
+"""Averages of gradients: in buckets, which the link exchanges while the backward pass goes on.
+
+In the first pass the order is found in which gradients become complete; the buckets are made of it,
+as it was on rank 0. A bucket leaves when all of its gradients are complete and the one before has
+left, so all ranks exchange them in one order. At the end of a bucket's array there is a 1 for each
+parameter that has a gradient: where no rank has one there is none afterwards either.
+"""
+
+import itertools
+import threading
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.node import exchange_by
+from .._core.tensor import Tensor, wrap
+from .._foundation.changes import Changes
+from .._foundation.dtypes import show
+from .._foundation.modes import is_tracing
+from ..functions.elementwise import to_device
+from ..functions.shapes import concat, reshape
+from . import _ops
+from ._link import Call
+
+BUCKET = 4 << 20  # bytes; docs/distributed.md has what others take
+LINE = 64  # bytes, at a multiple of which each gradient begins
+
+
+class Bucket(NamedTuple):
+    """Parameters, by number, whose gradients are exchanged together, and where these begin."""
+
+    places: list[int]
+    starts: list[int]
+    size: int  # elements, with a 1 for each gradient
+    dtype: np.dtype
+    lines: tuple[str, ...]  # what it is, in words
+
+
+class Exchange:
+    """What averages the gradients of parameters, pass by pass; it knows them weakly."""
+
+    def __init__(self, world: Any, nbytes: int) -> None:
+        self.world, self.nbytes = world, nbytes
+        self.is_on = True
+        self.seen = -1  # the changes of modules when the parameters were last looked at
+        self.names: list[str] = []
+        self.params: list[weakref.ref[Tensor]] = []
+        self.numbers: dict[int, int] = {}  # of parameters, by their ids
+        self.buckets: list[Bucket] = []
+        self.lock = threading.Lock()
+        self.begin()
+
+    def __reduce__(self) -> Any:
+        return Exchange, (self.world, self.nbytes)
+
+    def begin(self) -> None:
+        self.complete: dict[int, None] = {}  # in this pass, in order
+        self.calls: list[Call] = []
+
+    def attach(self, named: Iterable[tuple[str, Tensor]]) -> None:
+        """Have a backward pass that reaches one of these parameters come here."""
+        found = [(name, p) for name, p in named if p.node is not None]
+        names, params = [name for name, _ in found], [p for _, p in found]
+        for p in params:
+            exchange_by(p.node, self)  # type: ignore[arg-type]
+        if [id(p) for p in params] != [id(ref()) for ref in self.params]:
+            self.names, self.params = names, [weakref.ref(p) for p in params]
+            self.numbers = {id(p): k for k, p in enumerate(params)}
+            self.buckets = []
+        if not is_tracing():
+            self.seen = Changes.latest
+
+    # In a backward pass.
+
+    def add(self, p: Tensor) -> None:
+        """Note that the gradient of a parameter is complete."""
+        with self.lock:
+            self.complete[self.numbers[id(p)]] = None
+            if is_tracing() or p.grad is None or p.grad.node is not None:
+                return
+            while len(self.calls) < len(self.buckets):
+                bucket = self.buckets[len(self.calls)]
+                if not self.complete.keys() >= set(bucket.places):
+                    return
+                self.leave(bucket)
+
+    def leave(self, bucket: Bucket) -> None:
+        array = self.filled(bucket)
+        link, factor = self.world._link, 1 / self.world.size
+        work = lambda: link.reduced(array, np.add, factor)  # noqa: E731
+        self.calls.append(link.start(bucket.lines, work, any_thread=True))
+
+    def filled(self, bucket: Bucket) -> np.ndarray:
+        """The gradients of a bucket, one after the other."""
+        out = np.zeros(bucket.size, bucket.dtype)
+        for k, start, place in self.contents(bucket):
+            p: Any = self.params[place]()
+            if p is not None and p.grad is not None:
+                g = to_device(p.grad.detach(), "cpu").numpy()
+                out[start : start + g.size].reshape(g.shape)[...] = g
+                out[bucket.size - len(bucket.places) + k] = 1
+        return out
+
+    def contents(self, bucket: Bucket) -> Iterable[tuple[int, int, int]]:
+        pairs = zip(bucket.starts, bucket.places, strict=True)
+        return ((k, start, place) for k, (start, place) in enumerate(pairs))
+
+    def finish(self) -> None:
+        """Let all gradients be the average of the ranks'."""
+        try:
+            own = [self.params[k]() for k in self.complete]
+            given = [p for p in own if p is not None and p.grad is not None]
+            if is_tracing() or any(p.grad.node is not None for p in given):
+                self.exchange_recorded()
+                return
+            if not self.buckets:
+                self.buckets = self.agreed_buckets()
+            for bucket in self.buckets[len(self.calls) :]:
+                self.leave(bucket)
+            found = [call.wait() for call in self.calls]
+            for bucket, array in zip(self.buckets, found, strict=True):
+                self.take(bucket, array)
+        finally:
+            self.begin()
+
+    def take(self, bucket: Bucket, array: np.ndarray) -> None:
+        for k, start, place in self.contents(bucket):
+            p = self.params[place]()
+            if p is not None and array[bucket.size - len(bucket.places) + k]:
+                own = array[start : start + p.size].reshape(p.shape)
+                p.grad = to_device(wrap(own), p.device)
+
+    def agreed_buckets(self) -> list[Bucket]:
+        """Buckets in the order of rank 0, for parameters that all ranks must have."""
+        rest = [k for k in range(len(self.params)) if k not in self.complete]
+        params: list[Any] = [ref() for ref in self.params]
+        kinds = [f"{show(p.raw.dtype)}{list(p.shape)}" for p in params]
+        lines = [f"{name}: {kind}" for name, kind in zip(self.names, kinds, strict=True)]
+        order = np.array([*self.complete, *rest], np.int64)
+        link = self.world._link
+        what = ("gradients of parameters", *lines)
+        link.start(what, lambda: link.broadcast(order, 0), any_thread=True).wait()
+        return buckets_of(order.tolist(), params, lines, self.nbytes)
+
+    def exchange_recorded(self) -> None:
+        """The same by ops that are recorded: of a trace, or where gradients have a graph."""
+        by_dtype: dict[np.dtype, list[Tensor]] = {}
+        for k in sorted(self.complete):
+            p = self.params[k]()
+            if p is not None and p.grad is not None:
+                by_dtype.setdefault(p.raw.dtype, []).append(p)
+        for params in by_dtype.values():
+            grads: list[Any] = [to_device(p.grad, "cpu") for p in params]  # type: ignore[arg-type]
+            flat = concat([reshape(g, (-1,)) for g in grads])
+            found = _ops.all_reduce(flat, world=self.world, how="mean")
+            start = 0
+            for p, g in zip(params, grads, strict=True):
+                own = reshape(found[start : start + g.size], g.shape)
+                p.grad = to_device(own, p.device)
+                start += g.size
+
+
+def buckets_of(
+    order: Sequence[int], params: Sequence[Tensor], lines: Sequence[str], nbytes: int
+) -> list[Bucket]:
+    """Parameters in an order, in buckets of one dtype and about so many bytes."""
+    groups: list[list[int]] = []
+    open_groups: dict[np.dtype, list[int]] = {}
+    for k in order:
+        dtype = params[k].raw.dtype
+        if dtype not in open_groups:
+            open_groups[dtype] = []
+            groups.append(open_groups[dtype])
+        open_groups[dtype].append(k)
+        if sum(params[j].size for j in open_groups[dtype]) * dtype.itemsize >= nbytes:
+            del open_groups[dtype]
+    made = []
+    for number, places in enumerate(groups, 1):
+        dtype = params[places[0]].raw.dtype
+        line = LINE // dtype.itemsize
+        sizes = [-(-params[k].size // line) * line for k in places]
+        *starts, end = itertools.accumulate(sizes, initial=0)
+        words = f"gradients, bucket {number} of {len(groups)}", *(lines[k] for k in places)
+        made.append(Bucket(places, starts, end + len(places), dtype, words))
+    return made

@@ -1,0 +1,63 @@
+"""Runs functions of `programs.py` on several ranks, started by mpiexec."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support import paths
+
+BESIDE = Path(sys.executable).with_name("mpiexec")  # that of the package mpich
+MPIEXEC = str(BESIDE) if BESIDE.exists() else shutil.which("mpiexec")
+
+
+def need_mpi() -> None:
+    """Skip a test where there is no MPI; where CI is set it fails."""
+    why = "there is no mpiexec (pip install mpi4py mpich)" if MPIEXEC is None else ""
+    if not why:
+        try:
+            import mpi4py  # noqa: F401
+        except ImportError:
+            why = "mpi4py isn't installed (pip install mpi4py mpich)"
+    if why and os.environ.get("CI"):
+        pytest.fail(f"CI is set, so tests of ranks must run, but {why}", pytrace=False)
+    if why:
+        pytest.skip(why)
+
+
+def start(count: int, name: str, folder: Path, *args: Any) -> subprocess.Popen:
+    need_mpi()
+    command = [MPIEXEC, "-n", str(count), sys.executable, "-m", "tests.distributed.rank"]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "ADJOINT_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [*map(str, command), name, str(folder), *map(str, args)],
+        cwd=paths.ROOT,
+        env=environment,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,  # so that all of it can be found
+    )
+
+
+def finish(process: subprocess.Popen, seconds: float = 120) -> str:
+    """What the ranks have printed."""
+    try:
+        return process.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        pytest.fail(f"the ranks didn't end in {seconds} seconds: {process.communicate()[0][-3000:]}")
+
+
+def run(count: int, name: str, folder: Path, *args: Any) -> list[dict[str, np.ndarray]]:
+    """What a function returns on each rank."""
+    process = start(count, name, folder, *args)
+    printed = finish(process)
+    assert process.returncode == 0, printed[-5000:]
+    return [dict(np.load(folder / f"{name}-{rank}.npz")) for rank in range(count)]
