@@ -1,5 +1,6 @@
 """Runs functions of `programs.py` on several ranks, started by mpiexec."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -20,29 +21,30 @@ def need_mpi() -> None:
     """Skip a test where there is no MPI; where CI is set it fails."""
     why = "there is no mpiexec (pip install mpi4py mpich)" if MPIEXEC is None else ""
     if not why:
-        try:
-            import mpi4py  # noqa: F401
-        except ImportError:
-            why = "mpi4py isn't installed (pip install mpi4py mpich)"
+        found = importlib.util.find_spec("mpi4py")
+        why = "" if found else "mpi4py isn't installed (pip install mpi4py mpich)"
     if why and os.environ.get("CI"):
         pytest.fail(f"CI is set, so tests of ranks must run, but {why}", pytrace=False)
     if why:
         pytest.skip(why)
 
 
-def start(count: int, name: str, folder: Path, *args: Any) -> subprocess.Popen:
+def start(
+    count: int, name: str, folder: Path, *args: Any, **environment: str
+) -> subprocess.Popen:
+    """All processes of the program have the folder in their environment, as RANKS_OF."""
     need_mpi()
     command = [MPIEXEC, "-n", str(count), sys.executable, "-m", "tests.distributed.rank"]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "ADJOINT_NUM_THREADS": "1"}
+    own = {"OPENBLAS_NUM_THREADS": "1", "ADJOINT_NUM_THREADS": "1", "RANKS_OF": str(folder)}
     return subprocess.Popen(
         [*map(str, command), name, str(folder), *map(str, args)],
         cwd=paths.ROOT,
-        env=environment,
+        env={**os.environ, **own, **environment},
         text=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,  # so that all of it can be found
+        start_new_session=True,  # a signal to the group of pytest isn't one to it
     )
 
 
@@ -52,7 +54,9 @@ def finish(process: subprocess.Popen, seconds: float = 120) -> str:
         return process.communicate(timeout=seconds)[0]
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
-        pytest.fail(f"the ranks didn't end in {seconds} seconds: {process.communicate()[0][-3000:]}")
+        pytest.fail(
+            f"the ranks didn't end in {seconds} seconds: {process.communicate()[0][-3000:]}"
+        )
 
 
 def run(count: int, name: str, folder: Path, *args: Any) -> list[dict[str, np.ndarray]]:

@@ -15,7 +15,7 @@ from ..functions._arguments import as_count
 from ..functions.creation import asarray
 from ..functions.elementwise import to_device
 from ..nn.modules.module import Module
-from ._exchange import BUCKET, Exchange
+from ._exchange import Exchange
 from ._world import World, init
 
 
@@ -26,7 +26,8 @@ class DataParallel(Module):
     dtypes; they get the values of rank 0. From then on each rank computes with its own part of the
     data (`ad.data.DataLoader(..., shard=world)`), and all update their parameters alike.
 
-    Gradients are exchanged in buckets of about `bucket_bytes`, while the backward pass goes on.
+    Gradients are exchanged in buckets of about `bucket_bytes` (by default an eighth of all, at most
+    4 MB, and more for more than 160 ranks), while the backward pass goes on.
     They are added in the order of the ranks, and so have the bits of one process that adds up the
     gradients of all parts, and then multiplies them by 1 / size. `ad.grad`, `ad.gradients` and
     `ad.autograd.grad`, which set no `.grad`, give those of the rank alone.
@@ -40,15 +41,16 @@ class DataParallel(Module):
     """
 
     def __init__(
-        self, module: Module, world: World | None = None, *, bucket_bytes: int = BUCKET
+        self, module: Module, world: World | None = None, *, bucket_bytes: int | None = None
     ) -> None:
         super().__init__()
         if not isinstance(module, Module):
             raise DTypeError(f"DataParallel: a Module is needed, got {type(module).__name__}")
         self.module = module
         self.world = world or init()
-        nbytes = as_count("DataParallel", "bucket_bytes", bucket_bytes)
-        self._exchange = Exchange(self.world, nbytes) if self.world.size > 1 else None
+        if bucket_bytes is not None:
+            as_count("DataParallel", "bucket_bytes", bucket_bytes)
+        self._exchange = Exchange(self.world, bucket_bytes) if self.world.size > 1 else None
         if self._exchange is not None:
             share_values(self.world, module)
             self._exchange.attach(module.named_parameters())

@@ -24,7 +24,11 @@ from ..functions.shapes import concat, reshape
 from . import _ops
 from ._link import Call
 
-BUCKET = 4 << 20  # bytes; docs/distributed.md has what others take
+# Bytes of a bucket: 4 MB were best with few ranks on one machine (`python -m benchmarks scaling`).
+# With many, exchanges cost latencies for each of them, which larger buckets share. Of small models
+# there are several all the same, or nothing would be exchanged while backward goes on.
+MOST, OF_EACH_RANK = 4_000_000, 25_000
+LEAST, COUNT = 100_000, 8
 LINE = 64  # bytes, at a multiple of which each gradient begins
 
 
@@ -41,7 +45,7 @@ class Bucket(NamedTuple):
 class Exchange:
     """What averages the gradients of parameters, pass by pass; it knows them weakly."""
 
-    def __init__(self, world: Any, nbytes: int) -> None:
+    def __init__(self, world: Any, nbytes: int | None) -> None:
         self.world, self.nbytes = world, nbytes
         self.is_on = True
         self.seen = -1  # the changes of modules when the parameters were last looked at
@@ -110,9 +114,8 @@ class Exchange:
     def finish(self) -> None:
         """Let all gradients be the average of the ranks'."""
         try:
-            own = [self.params[k]() for k in self.complete]
-            given = [p for p in own if p is not None and p.grad is not None]
-            if is_tracing() or any(p.grad.node is not None for p in given):
+            own = [p.grad for k in self.complete if (p := self.params[k]()) is not None]
+            if is_tracing() or any(g is not None and g.node is not None for g in own):
                 self.exchange_recorded()
                 return
             if not self.buckets:
@@ -142,7 +145,8 @@ class Exchange:
         link = self.world._link
         what = ("gradients of parameters", *lines)
         link.start(what, lambda: link.broadcast(order, 0), any_thread=True).wait()
-        return buckets_of(order.tolist(), params, lines, self.nbytes)
+        nbytes = self.nbytes or usual_size(sum(p.raw.nbytes for p in params), self.world.size)
+        return buckets_of(order.tolist(), params, lines, nbytes)
 
     def exchange_recorded(self) -> None:
         """The same by ops that are recorded: of a trace, or where gradients have a graph."""
@@ -160,6 +164,11 @@ class Exchange:
                 own = reshape(found[start : start + g.size], g.shape)
                 p.grad = to_device(own, p.device)
                 start += g.size
+
+
+def usual_size(total: int, ranks: int) -> int:
+    """Bytes of a bucket, for parameters of so many in all."""
+    return max(min(MOST, total // COUNT), LEAST, OF_EACH_RANK * ranks)
 
 
 def buckets_of(

@@ -1,5 +1,6 @@
 """Whether this process is one of several that were started together, and their MPI."""
 
+import importlib
 import os
 from typing import Any
 
@@ -11,6 +12,11 @@ SIZES = (
     "OMPI_COMM_WORLD_SIZE",  # Open MPI
     "SLURM_STEP_NUM_TASKS",  # srun; a batch script by itself has none
 )
+
+
+def mpi() -> Any:
+    """The module of mpi4py, whose import joins the processes."""
+    return importlib.import_module("mpi4py.MPI")
 
 
 def launched() -> int:
@@ -27,7 +33,7 @@ def communicator() -> Any:
     if count == 1:
         return None
     try:
-        from mpi4py import MPI
+        MPI = mpi()
     except ImportError as error:
         raise MissingPackageError(
             f"distributed.init: {count} processes were started, and they talk through mpi4py, "

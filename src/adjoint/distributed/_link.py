@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -20,6 +21,8 @@ import numpy as np
 from .._foundation.errors import ForkError, RankError
 from .._foundation.lines import shown, users
 from ._last_words import install
+from ._launch import mpi
+from ._watcher import ENDED, FAILED, watch
 
 IDLE = 0.05  # seconds between looks at what other ranks say, while there is nothing to do
 SPINS = 30  # looks at a request before the thread sleeps between them
@@ -70,6 +73,7 @@ class Link:
         self.sent: list[Any] = []
         self.thread = threading.Thread(target=self.serve, name="adjoint-link", daemon=True)
         self.thread.start()
+        self.watcher = watch(self)
         install(self)
 
     # What the program asks for.
@@ -174,9 +178,7 @@ class Link:
 
     def listen(self) -> None:
         """Take note of what other ranks have said."""
-        from mpi4py import MPI
-
-        status = MPI.Status()
+        status = mpi().Status()
         while self.control.Iprobe(status=status):
             rank = status.Get_source()
             kind, *words = self.control.recv(source=rank)
@@ -242,6 +244,9 @@ class Link:
         self.failure = self.failure or message  # the thread waits no longer
         self.calls.put(None)
         self.thread.join()
+        if self.watcher is not None:
+            with suppress(OSError):  # it may have ended, as another rank failed
+                self.watcher.send(FAILED if message else ENDED)
         if is_first:
             self.tell("failed", message)
 

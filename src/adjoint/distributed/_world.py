@@ -22,6 +22,8 @@ from . import _ops
 from ._launch import communicator
 from ._link import Link
 
+TIMEOUT = 60.0
+
 
 class World:
     """The ranks of a program: as many processes as mpiexec or srun started, or this one alone.
@@ -235,22 +237,21 @@ class Known:
     world: World | None = None
 
 
-def init(timeout: float = 60.0) -> World:
+def init(timeout: float | None = None) -> World:
     """The world of this program; where mpiexec or srun started several processes, link them.
 
-    A rank that doesn't come to a call for `timeout` seconds is given up, with an error that says
-    where it is. Called again it gives the same world.
+    A rank that doesn't come to a call for `timeout` seconds (60 unless they are given) is given up,
+    with an error that says where it is. Called again it gives the same world.
 
     >>> world = ad.distributed.init()
     >>> world.rank, world.size
     (0, 1)
     """
-    timeout = as_number("distributed.init", "timeout", timeout)
-    if not timeout > 0:
+    if timeout is not None and not as_number("distributed.init", "timeout", timeout) > 0:
         raise ArgumentError(f"distributed.init: timeout is a time in seconds, got {timeout:g}")
     if Known.world is None:
         comm = communicator()
-        Known.world = World(None if comm is None else Link(comm, timeout))
+        Known.world = World(None if comm is None else Link(comm, timeout or TIMEOUT))
     elif Known.world._link is not None:
-        Known.world._link.timeout = timeout
+        Known.world._link.timeout = timeout or Known.world._link.timeout
     return Known.world
