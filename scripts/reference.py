@@ -20,6 +20,7 @@ MODULES = (
     "adjoint.nn.utils",
     "adjoint.optim",
     "adjoint.optim.lr_scheduler",
+    "adjoint.distributed",
     "adjoint.data",
     "adjoint.linalg",
     "adjoint.fft",

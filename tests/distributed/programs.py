@@ -390,3 +390,20 @@ def behaviours(world: Any, folder: Path | None = None) -> dict[str, Any]:
         ad.random.seed(0)
         out |= behaviour(world)
     return out
+
+
+def on_gpu(world: Any, folder: Path) -> dict[str, Any]:
+    """A few steps on another device; the values go through the host."""
+    ad.random.seed(0)
+    model = ad.distributed.DataParallel(network().to("webgpu"), bucket_bytes=512)
+    optimizer = ad.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(3):
+        x, y = (x.to("webgpu") for x in batch(step, world.rank, world.size))
+        loss = loss_of(model, x, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    total = world.all_reduce(loss.detach())
+    assert total.device.startswith("webgpu"), total.device
+    state = {k: v.to("cpu") for k, v in model.state_dict().items()}
+    return {k: v.numpy() for k, v in state.items()} | {"total": total.to("cpu").numpy()}

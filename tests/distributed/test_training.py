@@ -1,10 +1,12 @@
 """Training on several ranks is that of one process, to the last bit."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import adjoint as ad
 from tests.distributed import programs
 from tests.distributed.ranks import run
 from tests.support.helpers import needs_kernels
@@ -45,3 +47,14 @@ def test_compiled_steps_exchange_gradients(trained: tuple[int, list[dict]]) -> N
             np.testing.assert_allclose(one[name], plain, rtol=1e-5, atol=1e-6, err_msg=name)
             if "losses" not in name:
                 np.testing.assert_array_equal(one[name], found[0][name])
+
+
+@pytest.mark.webgpu
+def test_ranks_train_on_gpus(tmp_path: Path) -> None:
+    found = run(2, "on_gpu", tmp_path)
+    expected = programs.accumulated(2, 3, lambda params, lr: ad.optim.SGD(params, lr=0.1))
+    assert found[0]["total"] == found[1]["total"]
+    for name, value in found[0].items():
+        np.testing.assert_array_equal(found[1][name], value)
+        if name != "total":
+            np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-5)

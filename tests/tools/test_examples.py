@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from tests.distributed.ranks import MPIEXEC, need_mpi
 from tests.support.helpers import DEVICES, close, derivative, values
 from tests.support.paths import ROOT
 from tests.support.processes import python
@@ -96,6 +98,19 @@ def test_digits_are_read_and_the_saved_weights_are_those_that_were_tested(tmp_pa
     model.load_state_dict(ad.load(tmp_path / "weights.npz"))
     again = example.accuracy(model, ad.data.digits(train=False))
     assert 100 * again == pytest.approx(accuracy, abs=0.01)
+
+
+def test_training_in_parallel_goes_on_on_another_number_of_ranks(tmp_path: Path) -> None:
+    options = "--quick", "--checkpoint", str(tmp_path / "last.safetensors")
+    first = printed("data_parallel.py", *options, "--epochs", "2", folder=tmp_path)
+    assert "epoch 2" in first and "1 ranks" in first
+    need_mpi()
+    command = [str(MPIEXEC), "-n", "2", sys.executable, str(EXAMPLES / "data_parallel.py")]
+    done = subprocess.run([*command, *options, "--sharded"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "going on after epoch 2\nepoch 3" in done.stdout and "2 ranks" in done.stdout
+    (accuracy,) = numbers(r"test accuracy ([\d.]+)%\n", done.stdout)
+    assert accuracy > 90
 
 
 def test_moved_digits_are_the_digits_up_to_a_pixel() -> None:

@@ -66,13 +66,16 @@ class Exchange:
     def attach(self, named: Iterable[tuple[str, Tensor]]) -> None:
         """Have a backward pass that reaches one of these parameters come here."""
         found = [(name, p) for name, p in named if p.node is not None]
-        names, params = [name for name, _ in found], [p for _, p in found]
-        for p in params:
-            exchange_by(p.node, self)  # type: ignore[arg-type]
-        if [id(p) for p in params] != [id(ref()) for ref in self.params]:
-            self.names, self.params = names, [weakref.ref(p) for p in params]
-            self.numbers = {id(p): k for k, p in enumerate(params)}
+        if [id(p) for _, p in found] != [id(ref()) for ref in self.params]:
+            for p in (ref() for ref in self.params):
+                if p is not None and p.node is not None:  # it may belong to the module no more
+                    exchange_by(p.node, None)
+            self.names = [name for name, _ in found]
+            self.params = [weakref.ref(p) for _, p in found]
+            self.numbers = {id(p): k for k, (_, p) in enumerate(found)}
             self.buckets = []
+        for _, p in found:
+            exchange_by(p.node, self)  # type: ignore[arg-type]
         if not is_tracing():
             self.seen = Changes.latest
 

@@ -184,15 +184,11 @@ class ShardedOptimizer(Optimizer):
         }
         for name in own._memory:
             for row in self._rows.values():
-                parts = {p: entry[name] for p, entry in mine.items() if name in entry}
-                parts = {p: x for p, x in parts.items() if p in row}
-                has = world.all_reduce(
-                    asarray([float(p in parts) for p in row], device="cpu"), "max"
-                )
-                if not has.sum().item():
-                    continue
-                found = self._gathered(row, parts)
-                for p, is_there in zip(row, has.tolist(), strict=True):
+                parts = {p: mine[p][name] for p in row if name in mine.get(p, {})}
+                has = asarray([float(p in parts) for p in row], device="cpu")
+                has = world.all_reduce(has, "max").tolist()
+                found = self._gathered(row, parts) if any(has) else {}
+                for p, is_there in zip(row, has, strict=True):
                     if is_there and p in out:
                         out[p][name] = found[p]
         return out
