@@ -20,11 +20,11 @@ from .models import Library, char_transformer
 from .scaling import missing, mpiexec
 
 RANKS = 2
-SLOWNESS = 0.4, 0.6, 3.0, 6.0  # exchanges, in parts of the time of computing
+SLOWNESS = 0.0, 0.2, 0.4, 3.0, 6.0  # exchanges, in parts of the time of computing
 LIMIT = 1.15  # times the longer of the two, at most
 ONE = 1.02  # times the plain model's step, at most, in a world of one
 MEMORY = 0.27  # of one process's, on four ranks
-STEPS, ROUNDS = 6, 3
+STEPS, ROUNDS = 4, 10
 
 
 def run(rounds: int) -> Report:
@@ -81,18 +81,18 @@ class Steps:
         self.step = char_transformer(library)
 
 
-def best(step: Callable[[], Any], world: Any, rounds: int = ROUNDS) -> float:
-    """Seconds of a step, of the slowest rank, in the best of some rounds."""
-    step()
-    step()
-    found = []
-    for _ in range(rounds):
-        world.barrier()
-        start = time.perf_counter()
-        for _ in range(STEPS):
+def best(world: Any, **given: Callable[[], Any]) -> dict[str, float]:
+    """Seconds of each step, of the slowest rank, in the best of some rounds, taken in turn."""
+    found: dict[str, list[float]] = {name: [] for name in given}
+    for _ in range(ROUNDS):
+        for name, step in given.items():
             step()
-        found.append(world.all_reduce((time.perf_counter() - start) / STEPS, "max"))
-    return min(found)
+            world.barrier()
+            start = time.perf_counter()
+            for _ in range(STEPS):
+                step()
+            found[name].append(world.all_reduce((time.perf_counter() - start) / STEPS, "max"))
+    return {name: min(times) for name, times in found.items()}
 
 
 def steps(ad: Any, world: Any) -> list[dict[str, float]]:
@@ -106,13 +106,13 @@ def steps(ad: Any, world: Any) -> list[dict[str, float]]:
         with beside.model.no_sync():
             beside.step()
 
-    compute = best(alone, world)
+    compute = best(world, alone=alone)["alone"]
     size = sum(p.raw.nbytes for p in beside.model.parameters())
     out = []
     for part in SLOWNESS:
         world._link.delay = part * compute / size
-        row = {"compute": best(alone, world), "exchange": best(exchange(beside), world)}
-        out.append({**row, "apart": best(apart.step, world), "step": best(beside.step, world)})
+        own = {"compute": alone, "exchange": exchange(beside)}
+        out.append(best(world, **own, apart=apart.step, step=beside.step))
     return out
 
 
@@ -129,11 +129,10 @@ def exchange(it: Steps) -> Callable[[], None]:
 
 
 def one(ad: Any, world: Any) -> float:
-    """The step of DataParallel in a world of one, over that of the plain model: least of both."""
+    """The step of DataParallel in a world of one, over that of the plain model."""
     plain, wrapped = Steps(lambda model: model), Steps(ad.distributed.DataParallel)
-    found = [(best(plain.step, world, 1), best(wrapped.step, world, 1)) for _ in range(12)]
-    first, second = (min(times) for times in zip(*found, strict=True))
-    return second / first
+    found = best(world, plain=plain.step, wrapped=wrapped.step)
+    return found["wrapped"] / found["plain"]
 
 
 def memory(ad: Any, world: Any) -> float:

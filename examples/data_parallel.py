@@ -55,7 +55,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, help="(default: 20, quick: 3)")
     parser.add_argument("--batch", type=int, default=96, help="of all ranks together (default: 96)")
     parser.add_argument("--sharded", action="store_true", help="divide the optimizer's state")
-    parser.add_argument("--checkpoint", help="a .safetensors file to save to, and to go on from")
+    parser.add_argument("--checkpoint", help="an .npz file to save to, and to go on from")
     parser.add_argument("--quick", action="store_true", help="a short run, of a few seconds")
     parser.add_argument("--seed", type=int, default=0, help="(default: 0)")
     options = parser.parse_args()

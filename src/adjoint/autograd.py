@@ -124,7 +124,7 @@ def backward(
         )
     except BaseException:
         for _, extra in exchanged:
-            extra.exchange.begin()
+            extra.exchange.cancel()
         raise
     if exchanged:
         finish_exchanges(exchanged)

@@ -9,14 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import adjoint as ad
+from tests.distributed.checks import raises
 
 PAUSE = 0.5  # seconds in which the other ranks come to where they wait
-
-if "EARLY_FAULT" in os.environ and os.environ.get("PMI_RANK") == "1":
-    raise ValueError("a fault before distributed.init")
 
 
 def go_on(world: Any) -> None:
@@ -37,14 +33,6 @@ def other_shape(world: Any, folder: Path) -> None:
     world.all_reduce(ad.ones(3 if world.rank == 1 else 2))
 
 
-def other_dtype(world: Any, folder: Path) -> None:
-    world.all_gather(ad.ones(2, dtype=ad.int32 if world.rank == 1 else ad.int64))
-
-
-def other_reduction(world: Any, folder: Path) -> None:
-    world.all_reduce(1.0, "max" if world.rank == 1 else "sum")
-
-
 def other_call(world: Any, folder: Path) -> None:
     if world.rank == 1:
         world.all_reduce(1.0)
@@ -56,32 +44,18 @@ def other_key(world: Any, folder: Path) -> None:
     world.all_reduce({"loss": 1.0, ("hits" if world.rank == 1 else "count"): 2})
 
 
-def other_root(world: Any, folder: Path) -> None:
-    world.broadcast(1.0, root=int(world.rank == 1))
-
-
-def caught(world: Any, folder: Path) -> None:
-    """An error that the program catches is one of all calls that come later."""
+def other_reduction_that_is_caught(world: Any, folder: Path) -> None:
+    """The error is that of all calls that come later, too."""
     for _ in range(2):
-        with pytest.raises(ad.RankError, match="ranks differ"):
-            other_reduction(world, folder)
+        with raises(ad.RankError, "ranks differ"):
+            world.all_reduce(1.0, "max" if world.rank == 1 else "sum")
 
 
 # A rank fails, or is killed.
 
 
-def early(world: Any, folder: Path) -> None:
-    """Rank 1 doesn't come here."""
-
-
-def error_on_the_first(world: Any, folder: Path) -> None:
-    if world.is_first:
-        raise ValueError("a bad sample")
-    go_on(world)
-
-
-def error_without_words(world: Any, folder: Path) -> None:
-    assert world.rank != 1
+def error_without_words_on_the_first(world: Any, folder: Path) -> None:
+    assert not world.is_first
     go_on(world)
 
 
@@ -91,14 +65,16 @@ def error_after_others_have_ended(world: Any, folder: Path) -> None:
         raise ValueError("a bad sample")
 
 
-def interrupt_of_one_that_waits(world: Any, folder: Path) -> None:
+def interrupt_of_a_backward_pass(world: Any, folder: Path) -> None:
+    """Rank 1 waits in it for the first one, which doesn't come."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     processes = process_ids(world)
+    model = ad.distributed.DataParallel(ad.nn.Linear(2, 2))
     if world.is_first:
         time.sleep(PAUSE)
         os.kill(processes[1], signal.SIGINT)
-        time.sleep(PAUSE)
-    go_on(world)
+        time.sleep(1000)
+    model(ad.ones((1, 2))).sum().backward()
 
 
 def kill_at_once(world: Any, folder: Path) -> None:
@@ -119,17 +95,6 @@ def kill_of_one_that_has_ended(world: Any, folder: Path) -> None:
         time.sleep(PAUSE)
         os.kill(processes[1], signal.SIGKILL)
         time.sleep(PAUSE)
-
-
-def kill_with_a_child(world: Any, folder: Path) -> None:
-    """The child has the connections of the rank that is killed."""
-    if world.rank == 1:
-        time.sleep(PAUSE)
-        if not os.fork():
-            time.sleep(2 * PAUSE)
-            os._exit(0)
-        os.kill(os.getpid(), signal.SIGKILL)
-    go_on(world)
 
 
 class Slow(ad.data.Dataset):
@@ -169,7 +134,8 @@ def call_in_a_child(world: Any, queue: Any) -> None:
 
 
 def calls_from_elsewhere(world: Any, folder: Path) -> None:
-    """A forked child's call and a thread's are errors that no other rank hears of."""
+    """A forked child's call and a thread's are errors that no other rank hears of; and a rank may
+    go on for longer than the timeout when the others have ended."""
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=call_in_a_child, args=(world, queue))
@@ -180,7 +146,7 @@ def calls_from_elsewhere(world: Any, folder: Path) -> None:
     said = []
 
     def call() -> None:
-        with pytest.raises(ad.RankError, match=r"all_reduce sum: it was called in another thread"):
+        with raises(ad.RankError, r"all_reduce sum: it was called in another thread"):
             world.all_reduce(1.0)
         said.append(True)
 
@@ -189,10 +155,6 @@ def calls_from_elsewhere(world: Any, folder: Path) -> None:
     thread.join()
     assert said
     assert world.all_reduce(1) == world.size
-
-
-def late_end_with_a_code(world: Any, folder: Path) -> None:
-    """A rank may go on for longer than the timeout when the others have ended."""
     if world.rank == 1:
-        time.sleep(2)
+        time.sleep(3)
     sys.exit(3)

@@ -29,9 +29,7 @@ def need_mpi() -> None:
         pytest.skip(why)
 
 
-def start(
-    count: int, name: str, folder: Path, *args: Any, **environment: str
-) -> subprocess.Popen:
+def start(count: int, name: str, folder: Path, *args: Any, **environment: str) -> subprocess.Popen:
     """All processes of the program have the folder in their environment, as RANKS_OF."""
     need_mpi()
     command = [MPIEXEC, "-n", str(count), sys.executable, "-m", "tests.distributed.rank"]

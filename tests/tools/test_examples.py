@@ -101,7 +101,7 @@ def test_digits_are_read_and_the_saved_weights_are_those_that_were_tested(tmp_pa
 
 
 def test_training_in_parallel_goes_on_on_another_number_of_ranks(tmp_path: Path) -> None:
-    options = "--quick", "--checkpoint", str(tmp_path / "last.safetensors")
+    options = "--quick", "--checkpoint", str(tmp_path / "last.npz")
     first = printed("data_parallel.py", *options, "--epochs", "2", folder=tmp_path)
     assert "epoch 2" in first and "1 ranks" in first
     need_mpi()

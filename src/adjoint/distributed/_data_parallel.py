@@ -27,7 +27,7 @@ class DataParallel(Module):
     data (`ad.data.DataLoader(..., shard=world)`), and all update their parameters alike.
 
     Gradients are exchanged in buckets of about `bucket_bytes` (by default an eighth of all, at most
-    4 MB, and more for more than 160 ranks), while the backward pass goes on.
+    4 MB, less at the end, and more for more than 160 ranks), while the backward pass goes on.
     They are added in the order of the ranks, and so have the bits of one process that adds up the
     gradients of all parts, and then multiplies them by 1 / size. `ad.grad`, `ad.gradients` and
     `ad.autograd.grad`, which set no `.grad`, give those of the rank alone.

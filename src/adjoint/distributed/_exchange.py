@@ -9,7 +9,8 @@ parameter that has a gradient: where no rank has one there is none afterwards ei
 import itertools
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,20 +27,24 @@ from ._link import Call
 
 # Bytes of a bucket: 4 MB were best with few ranks on one machine (`python -m benchmarks scaling`).
 # With many, exchanges cost latencies for each of them, which larger buckets share. Of small models
-# there are several all the same, or nothing would be exchanged while backward goes on.
-MOST, OF_EACH_RANK = 4_000_000, 25_000
-LEAST, COUNT = 100_000, 8
+# there are several all the same, or nothing would be exchanged while backward goes on; and the last
+# ones are smaller, as they are what is waited for at the end.
+MOST, OF_EACH_RANK, LEAST = 4_000_000, 25_000, 100_000
+OF_ALL, OF_REST = 8, 3  # at most these parts of all bytes, and of those that are still to come
 LINE = 64  # bytes, at a multiple of which each gradient begins
 
 
 class Bucket(NamedTuple):
-    """Parameters, by number, whose gradients are exchanged together, and where these begin."""
+    """Parameters, by number, whose gradients are exchanged together, and where these are in the
+    array that leaves, which has a 1 for each gradient at its end."""
 
     places: list[int]
-    starts: list[int]
-    size: int  # elements, with a 1 for each gradient
-    dtype: np.dtype
+    parts: list[slice]
+    array: np.ndarray
     lines: tuple[str, ...]  # what it is, in words
+
+    def flags(self, array: np.ndarray) -> np.ndarray:
+        return array[self.array.size - len(self.places) : self.array.size]
 
 
 class Exchange:
@@ -62,6 +67,12 @@ class Exchange:
     def begin(self) -> None:
         self.complete: dict[int, None] = {}  # in this pass, in order
         self.calls: list[Call] = []
+
+    def cancel(self) -> None:
+        """Forget a pass that has failed; what has left must arrive before its memory is used."""
+        for call in self.calls:
+            call.done.wait()
+        self.begin()
 
     def attach(self, named: Iterable[tuple[str, Tensor]]) -> None:
         """Have a backward pass that reaches one of these parameters come here."""
@@ -101,18 +112,17 @@ class Exchange:
 
     def filled(self, bucket: Bucket) -> np.ndarray:
         """The gradients of a bucket, one after the other."""
-        out = np.zeros(bucket.size, bucket.dtype)
-        for k, start, place in self.contents(bucket):
+        flags = bucket.flags(bucket.array)
+        for k, (place, part) in enumerate(zip(bucket.places, bucket.parts, strict=True)):
             p: Any = self.params[place]()
-            if p is not None and p.grad is not None:
-                g = to_device(p.grad.detach(), "cpu").numpy()
-                out[start : start + g.size].reshape(g.shape)[...] = g
-                out[bucket.size - len(bucket.places) + k] = 1
-        return out
-
-    def contents(self, bucket: Bucket) -> Iterable[tuple[int, int, int]]:
-        pairs = zip(bucket.starts, bucket.places, strict=True)
-        return ((k, start, place) for k, (start, place) in enumerate(pairs))
+            flags[k] = has_one = p is not None and p.grad is not None
+            own = bucket.array[part]
+            if has_one:
+                own = own.reshape(p.shape)
+                np.copyto(own, to_device(p.grad.detach(), "cpu").numpy())
+            else:
+                own.fill(0)
+        return bucket.array
 
     def finish(self) -> None:
         """Let all gradients be the average of the ranks'."""
@@ -125,18 +135,18 @@ class Exchange:
                 self.buckets = self.agreed_buckets()
             for bucket in self.buckets[len(self.calls) :]:
                 self.leave(bucket)
-            found = [call.wait() for call in self.calls]
+            found = self.world._link.await_all(self.calls)
             for bucket, array in zip(self.buckets, found, strict=True):
                 self.take(bucket, array)
         finally:
-            self.begin()
+            self.cancel()
 
     def take(self, bucket: Bucket, array: np.ndarray) -> None:
-        for k, start, place in self.contents(bucket):
+        exist = bucket.flags(array) != 0
+        for is_there, place, part in zip(exist, bucket.places, bucket.parts, strict=True):
             p = self.params[place]()
-            if p is not None and array[bucket.size - len(bucket.places) + k]:
-                own = array[start : start + p.size].reshape(p.shape)
-                p.grad = to_device(wrap(own), p.device)
+            if is_there and p is not None:
+                p.grad = to_device(wrap(array[part].reshape(p.shape)), p.device)
 
     def agreed_buckets(self) -> list[Bucket]:
         """Buckets in the order of rank 0, for parameters that all ranks must have."""
@@ -148,8 +158,9 @@ class Exchange:
         link = self.world._link
         what = ("gradients of parameters", *lines)
         link.start(what, lambda: link.broadcast(order, 0), any_thread=True).wait()
-        nbytes = self.nbytes or usual_size(sum(p.raw.nbytes for p in params), self.world.size)
-        return buckets_of(order.tolist(), params, lines, nbytes)
+        sizes = [p.raw.nbytes for p in params]
+        limit = partial(usual_size, sum(sizes), ranks=self.world.size)
+        return buckets_of(order.tolist(), params, lines, lambda rest: self.nbytes or limit(rest))
 
     def exchange_recorded(self) -> None:
         """The same by ops that are recorded: of a trace, or where gradients have a graph."""
@@ -169,31 +180,40 @@ class Exchange:
                 start += g.size
 
 
-def usual_size(total: int, ranks: int) -> int:
-    """Bytes of a bucket, for parameters of so many in all."""
-    return max(min(MOST, total // COUNT), LEAST, OF_EACH_RANK * ranks)
+def usual_size(total: int, rest: int, ranks: int) -> int:
+    """Bytes of a bucket, if there are so many in all, and so many still to come."""
+    return max(min(MOST, total // OF_ALL, rest // OF_REST), LEAST, OF_EACH_RANK * ranks)
 
 
 def buckets_of(
-    order: Sequence[int], params: Sequence[Tensor], lines: Sequence[str], nbytes: int
+    order: Sequence[int],
+    params: Sequence[Tensor],
+    lines: Sequence[str],
+    limit: Callable[[int], int],
 ) -> list[Bucket]:
-    """Parameters in an order, in buckets of one dtype and about so many bytes."""
+    """Parameters in an order, in buckets of one dtype; `limit` says of how many bytes, if so many
+    are still to come."""
     groups: list[list[int]] = []
     open_groups: dict[np.dtype, list[int]] = {}
+    rest = sum(params[k].raw.nbytes for k in order)
     for k in order:
         dtype = params[k].raw.dtype
         if dtype not in open_groups:
             open_groups[dtype] = []
             groups.append(open_groups[dtype])
-        open_groups[dtype].append(k)
-        if sum(params[j].size for j in open_groups[dtype]) * dtype.itemsize >= nbytes:
+        own = open_groups[dtype]
+        own.append(k)
+        nbytes = sum(params[j].raw.nbytes for j in own)
+        if nbytes >= limit(rest):
+            rest -= nbytes
             del open_groups[dtype]
     made = []
     for number, places in enumerate(groups, 1):
         dtype = params[places[0]].raw.dtype
         line = LINE // dtype.itemsize
-        sizes = [-(-params[k].size // line) * line for k in places]
-        *starts, end = itertools.accumulate(sizes, initial=0)
+        sizes = [params[k].size for k in places]
+        *starts, end = itertools.accumulate((-(-n // line) * line for n in sizes), initial=0)
+        parts = [slice(start, start + n) for start, n in zip(starts, sizes, strict=True)]
         words = f"gradients, bucket {number} of {len(groups)}", *(lines[k] for k in places)
-        made.append(Bucket(places, starts, end + len(places), dtype, words))
+        made.append(Bucket(places, parts, np.zeros(end + len(places), dtype), words))
     return made

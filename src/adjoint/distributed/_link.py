@@ -20,6 +20,7 @@ import numpy as np
 
 from .._foundation.errors import ForkError, RankError
 from .._foundation.lines import shown, users
+from ..backends.cpu import empty
 from ._last_words import install
 from ._launch import mpi
 from ._watcher import ENDED, FAILED, watch
@@ -28,6 +29,7 @@ IDLE = 0.05  # seconds between looks at what other ranks say, while there is not
 SPINS = 30  # looks at a request before the thread sleeps between them
 PAUSE = 0.05  # how long it sleeps, of the time that it has waited
 LEAST, MOST = 2e-5, 1e-3  # seconds that it sleeps
+BESIDE = 2e-5  # the least while the program computes: each look may wait for the interpreter's lock
 ANSWER = 1.0  # seconds that a rank has to say where it is
 SMALL = 1 << 15  # bytes of all ranks' arrays, up to which each gets all of them at once
 
@@ -65,7 +67,7 @@ class Link:
         self.calls: SimpleQueue[Call | None] = SimpleQueue()
         self.count = 0  # of calls so far
         self.lines: Lines = ()  # of the present one, or the last
-        self.is_at_call = False
+        self.is_at_call = self.is_awaited = False
         self.failure: str | None = None
         self.ended: dict[int, int] = {}  # ranks that have ended, after how many calls
         self.excused: set[int] = set()  # ranks that have shown their error
@@ -95,7 +97,15 @@ class Link:
         return call
 
     def run(self, lines: Lines, work: Callable[[], Any]) -> Any:
-        return self.start(lines, work).wait()
+        return self.await_all([self.start(lines, work)])[0]
+
+    def await_all(self, calls: Sequence[Call]) -> list[Any]:
+        """The results of calls, for which the program waits."""
+        self.is_awaited = True
+        try:
+            return [call.wait() for call in calls]
+        finally:
+            self.is_awaited = False
 
     # The thread.
 
@@ -148,13 +158,14 @@ class Link:
 
     def wait(self, request: Any) -> None:
         """Wait for a request, and listen meanwhile."""
-        for _ in range(SPINS):
+        for _ in range(SPINS if self.is_awaited else 1):
             if request.Test():
                 return
         start = last = time.monotonic()
         waited, asked = 0.0, False
         while not request.Test():
-            time.sleep(min(max(PAUSE * waited, LEAST), MOST))
+            least = LEAST if self.is_awaited else BESIDE
+            time.sleep(min(max(PAUSE * waited, least), MOST))
             now = time.monotonic()
             waited = now - start
             if now - last < IDLE:
@@ -262,20 +273,20 @@ class Link:
 
     def gathered(self, array: np.ndarray) -> np.ndarray:
         """The arrays of all ranks, along a new first axis."""
-        out = np.empty((self.size, *array.shape), array.dtype)
+        out = empty((self.size, *array.shape), array.dtype)
         self.wait(self.data.Iallgather(as_bytes(array), as_bytes(out)))
         return out
 
     def reduced_part(self, array: np.ndarray, add: np.ufunc) -> np.ndarray:
         """Of the sum of all ranks' arrays, added in the order of ranks, this rank's row."""
-        found = np.empty_like(array)
+        found = empty(array.shape, array.dtype)
         self.wait(self.data.Ialltoall(as_bytes(array), as_bytes(found)))
         return in_order(found, add)
 
     def reduced(self, array: np.ndarray, add: np.ufunc, factor: float | None) -> np.ndarray:
         """The sum of all ranks' flat arrays, added in the order of ranks, times a factor."""
         self.pay(array.nbytes)
-        if array.nbytes * self.size <= SMALL:
+        if array.nbytes * self.size <= SMALL or self.size == 2:  # for two as many bytes, but once
             return times(in_order(self.gathered(array), add), factor)
         # In equal parts: with others MPICH's exchange takes forty times as long.
         each = -(-array.size // self.size)
@@ -286,8 +297,8 @@ class Link:
 
 
 def in_order(arrays: np.ndarray, add: np.ufunc) -> np.ndarray:
-    """The sum of arrays, from the first to the last."""
-    out = arrays[0].copy()
+    """The sum of arrays, from the first to the last, in the memory of the first."""
+    out = arrays[0, ...]
     for array in arrays[1:]:
         add(out, array, out=out)
     return out
