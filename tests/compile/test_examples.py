@@ -225,10 +225,19 @@ def tutorial_text() -> Step:
     return stepping(model.parameters(), loss, lambda params: ad.optim.AdamW(params, lr=1e-2))
 
 
+def data_parallel() -> Step:
+    module = example("data_parallel")
+    x, y = (part[:24] for part in ad.data.digits().tensors)
+    model = ad.distributed.DataParallel(module.network())
+    loss_of = lambda: F.cross_entropy(model(x), y)  # noqa: E731
+    return stepping(model.parameters(), loss_of, lambda params: ad.optim.AdamW(params, lr=2e-3))
+
+
 TRAININGS = [
     char_transformer,
     checkpoint_deep,
     cnn_digits,
+    data_parallel,
     gaussian_process,
     lstm_sequence,
     neural_ode,

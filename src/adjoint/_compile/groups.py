@@ -42,6 +42,7 @@ class Grouping:
         self.apart = apart
         self.units: list[Unit] = []
         self.unit_of: dict[Traced, Unit] = {}
+        self.latest: Unit | None = None  # of an op that isn't ours
         self.readers: dict[Traced, list[Unit]] = {}  # groups that read a value from outside
         self.wanted = set(traced(draft.wanted))
         self.uses = Counter(x for step in draft.steps for x in traced(step.inputs))
@@ -53,7 +54,7 @@ class Grouping:
             if x not in unit.values:
                 self.readers.setdefault(x, []).append(unit)
         self.unit_of |= dict.fromkeys(step.results, unit)
-        self.depend(unit, self.behind(step, unit))
+        self.depend(unit, self.behind(step, unit) | self.order(step, unit))
         for other in self.candidates(step) if step.results[0] not in self.apart else ():
             if unit.is_group and other is not unit and self.can_join(unit, other):
                 self.join(unit, other)
@@ -116,6 +117,14 @@ class Grouping:
             if x not in unit.values and (own := self.unit_of.get(x)) is not None:
                 out |= own.before | own.bit
         return out
+
+    def order(self, step: Step, unit: Unit) -> int:
+        """The units that come before an op of a user's own, or an exchange with other processes:
+        those ops may do more than give results, so they keep their order."""
+        if not step.op.is_self_made:
+            return 0
+        former, self.latest = self.latest, unit
+        return 0 if former is None else former.before | former.bit
 
     def depend(self, unit: Unit, before: int) -> None:
         """Have a unit, and all that depend on it, depend on others."""

@@ -18,13 +18,17 @@ def scheduled(units: list[Unit], lives: "Lives") -> list[Unit]:
 
 
 def after_needs(units: list[Unit]) -> list[Unit]:
-    """Units in this order, but that those which one needs come before it."""
+    """Units in this order, but that those which one needs come before it, and ops that aren't ours
+    in the order in which they were recorded."""
     made_by = {x: unit for unit in units for x in unit.values}
+    foreign = [unit for unit in units if unit.steps[0].op.is_self_made]
+    foreign.sort(key=lambda unit: when(unit.steps[0]))
+    former = dict(zip(foreign[1:], foreign, strict=False))
     out: dict[Unit, None] = {}
     for unit in units:
         stack = [unit]
         while stack:
-            needs = (made_by.get(x) for x in stack[-1].inputs)
+            needs = (former.get(stack[-1]), *(made_by.get(x) for x in stack[-1].inputs))
             waiting = [one for one in needs if one is not None and one not in out]
             if waiting:
                 stack += reversed(waiting)

@@ -294,11 +294,12 @@ def simplify(draft: Draft, joins_equal: bool = True) -> Draft:
 
 
 def without_dead(draft: Draft) -> Draft:
-    """Only the steps, and the constants, that a wanted value depends on."""
+    """Only the steps, and the constants, that a wanted value depends on, and ops that aren't ours:
+    they may do more than give results."""
     needed = set(traced(draft.wanted))
     steps = []
     for step in reversed(draft.steps):
-        if not needed.isdisjoint(step.results):
+        if step.op.is_self_made or not needed.isdisjoint(step.results):
             steps.append(step)
             needed.update(traced(step.inputs))
     constants = {value: array for value, array in draft.constants.items() if value in needed}

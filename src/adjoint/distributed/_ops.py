@@ -18,19 +18,19 @@ def described(name: str, x: Any, how: str = "") -> tuple[str, ...]:
 
 def reduce_raw(x: np.ndarray, world: Any, how: str) -> np.ndarray:
     factor = 1 / world.size if how == "mean" else None
-    flat = np.ascontiguousarray(x).reshape(-1)
+    flat = np.asarray(x, order="C").reshape(-1)
     link = world._link
     work = lambda: link.reduced(flat, ADDING[how], factor)  # noqa: E731
     return link.run(described("all_reduce", x, how), work)[: x.size].reshape(x.shape)
 
 
 def gather_raw(x: np.ndarray, world: Any) -> np.ndarray:
-    link, own = world._link, np.ascontiguousarray(x)
+    link, own = world._link, np.asarray(x, order="C")
     return link.run(described("all_gather", x), lambda: link.gathered(own))
 
 
 def scatter_raw(x: np.ndarray, world: Any) -> np.ndarray:
-    link, rows = world._link, np.ascontiguousarray(x)
+    link, rows = world._link, np.asarray(x, order="C")
     return link.run(described("reduce_scatter", x), lambda: link.reduced_part(rows, np.add))
 
 

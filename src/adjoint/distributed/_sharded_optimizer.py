@@ -176,7 +176,8 @@ class ShardedOptimizer(Optimizer):
         steps = dict(zip(self._pieces, counts, strict=True))
         every = self._all_params
         world = self._world
-        known = world.all_reduce(asarray([steps.get(p, 0.0) for p in every], device="cpu"), "max")
+        counted = [steps.get(p, 0.0) for p in every]
+        known = world.all_reduce(asarray(counted, dtype=float64, device="cpu"), "max")
         updated = {p: n for p, n in zip(every, known.tolist(), strict=True) if n}
         out: dict[Tensor, dict[str, Any]] = {
             p: {"step": full((), n, dtype=float64, device="cpu")} if own._shows_steps else {}
@@ -236,7 +237,9 @@ def pieces_of(row: list[Tensor], world: World) -> list[Piece]:
     found, begin = [], 0
     for p in row:
         start, stop = max(first - begin, 0), min(last - begin, p.size)
-        if start < stop or (world.size == 1 and not p.size):
+        if not p.size:  # its steps are counted all the same
+            start, stop = 0, 0 if world.is_first else -1
+        if start < stop or start == stop == p.size:
             own = asarray(row_of(p.detach())[start:stop].numpy(), device=p.device, copy=True)
             found.append(Piece(p, start, stop, own.requires_grad_()))
         begin += p.size

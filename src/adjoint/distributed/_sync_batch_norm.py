@@ -3,7 +3,8 @@
 from typing import Any
 
 from .._core.tensor import Tensor
-from .._foundation.modes import is_recomputing
+from .._foundation.errors import ShapeError
+from .._foundation.modes import is_recomputing, is_tracing
 from ..functions._arguments import as_number
 from ..functions.creation import full
 from ..functions.reductions import sum as sum_of
@@ -11,7 +12,7 @@ from ..functions.shapes import concat
 from ..nn._norms import move, narrowed, per_channel, scaled_channels, widened
 from ..nn.modules.module import Module
 from ..nn.modules.norms import BatchNorm
-from ..primitives.elementwise import sqrt
+from ..primitives.elementwise import maximum, sqrt
 from ._world import init
 
 
@@ -33,12 +34,18 @@ class SyncBatchNorm(BatchNorm, forms=("NC", "NCL", "NCHW", "NCDHW")):
         x = self._checked(x)
         wide = widened(x)
         count, mean, var = statistics(world, wide)
+        few = None if is_tracing() else count.item()
+        if few == 1:
+            raise ShapeError(
+                "SyncBatchNorm: more than one value per channel is needed in training, all ranks "
+                f"together have one; here x has shape {x.shape}"
+            )
         scale = 1 / sqrt(var + as_number("SyncBatchNorm", "eps", self.eps))
         out = (wide - per_channel(wide, mean)) * per_channel(wide, scale)
         if self.track_running_stats:
-            step = self._step()
+            step = self._step() if few != 0 else 0.0
             move(self.running_mean, mean, step)
-            move(self.running_var, var * (count / (count - 1)), step)
+            move(self.running_var, var * (count / maximum(count - 1, 1.0)), step)
             if self.num_batches_tracked is not None and not is_recomputing():
                 self.num_batches_tracked += 1
         return narrowed(scaled_channels(out, self.weight, self.bias), x, self.weight, self.bias)
@@ -52,15 +59,19 @@ class SyncBatchNorm(BatchNorm, forms=("NC", "NCL", "NCHW", "NCDHW")):
         >>> ad.distributed.SyncBatchNorm.convert(model)[1]
         SyncBatchNorm(2, eps=1e-05, ...)
         """
-        for name, child in module.named_children():
-            converted = cls.convert(child)
-            if converted is not child:
-                setattr(module, name, converted)
-        if not isinstance(module, BatchNorm) or isinstance(module, cls):
-            return module
-        own = cls.__new__(cls)
-        vars(own).update(vars(module))
-        return own
+        return converted(cls, module, {})
+
+
+def converted(cls: Any, module: Module, known: dict[int, Module]) -> Module:
+    """`known`: what has come of modules by their ids, as one may be in several places."""
+    if id(module) not in known:
+        own = known[id(module)] = module
+        if isinstance(module, BatchNorm) and not isinstance(module, cls):
+            own = known[id(module)] = cls.__new__(cls)
+            vars(own).update(vars(module))
+        for name, child in own._attributes():
+            setattr(own, name, converted(cls, child, known))
+    return known[id(module)]
 
 
 def statistics(world: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -74,6 +85,6 @@ def statistics(world: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     found = world.all_gather(own)
     means, variances, counts = found[:, :channels], found[:, channels:-1], found[:, -1:].detach()
     total = sum_of(counts)
-    shares = counts / total
+    shares = counts / maximum(total, 1.0)
     mean = sum_of(means * shares, axis=0)
     return total, mean, sum_of((variances + (means - mean) ** 2) * shares, axis=0)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .._core.tensor import Tensor, wrap
-from .._foundation.dtypes import show
-from .._foundation.errors import ArgumentError, DTypeError, GradientError
+from .._foundation.dtypes import SCALAR_RANK, show
+from .._foundation.errors import ArgumentError, DTypeError, GradientError, RangeError
 from .._foundation.modes import is_grad_enabled
 from .._foundation.trees import map_tree, with_paths
 from ..functions._arguments import as_integer, as_number, as_tensor
@@ -120,12 +120,14 @@ class World:
         >>> ad.distributed.init().all_reduce(ad.asarray([1.0, 2.0]), "mean")
         tensor([1., 2.])
         """
-        if how not in _ops.ADDING:
+        if not isinstance(how, str) or how not in _ops.ADDING:
             raise ArgumentError(f"all_reduce: how={how!r} is none of {', '.join(_ops.ADDING)}")
 
         def reduce(x: Tensor) -> Tensor:
-            check_reducible(x, how)
-            return _ops.all_reduce(x, world=self, how=how) if self.size > 1 else x._value()
+            check_reducible("all_reduce", x, how)
+            if self.size == 1:
+                return expand_dims(x, axis=0)[0]  # a tensor of its own
+            return _ops.all_reduce(x, world=self, how=how)
 
         return self._each(f"all_reduce {how}", reduce, x)
 
@@ -155,7 +157,7 @@ class World:
                     f"reduce_scatter: the first axis has one part for each of {self.size} ranks, "
                     f"got shape {x.shape}"
                 )
-            check_reducible(x, "sum")
+            check_reducible("reduce_scatter", x, "sum")
             return _ops.reduce_scatter(x, world=self) if self.size > 1 else x[0]
 
         return self._each("reduce_scatter", scatter, x, keeps_numbers=False)
@@ -164,7 +166,8 @@ class World:
         """A tree with each leaf exchanged, of which all ranks have the same paths."""
 
         def exchanged(leaf: Any) -> Any:
-            is_number = isinstance(leaf, int | float) and not isinstance(leaf, np.generic)
+            is_number = type(leaf) in SCALAR_RANK
+            leaf = leaf.copy() if isinstance(leaf, np.ndarray) else leaf
             x = number(leaf, name) if is_number else as_tensor(name.split()[0], leaf)
             out = exchange(to_device(x, "cpu"))
             if is_number and keeps_numbers:
@@ -209,8 +212,12 @@ def outlined(leaf: Any, arrays: list[np.ndarray]) -> Any:
 
 def number(x: Any, name: str) -> Tensor:
     """A Python number as a tensor that has all of its digits."""
-    dtype = np.float64 if isinstance(x, float) or name.endswith("mean") else np.int64
-    return asarray(np.array(x, dtype), device="cpu")
+    whole = isinstance(x, int) and not name.endswith("mean")
+    dtype = np.complex128 if isinstance(x, complex) else np.int64 if whole else np.float64
+    try:
+        return asarray(np.array(x, dtype), device="cpu")
+    except OverflowError:
+        raise RangeError(f"{name.split()[0]}: {x} has more than 64 bits") from None
 
 
 def kind(leaf: Any) -> str:
@@ -219,16 +226,15 @@ def kind(leaf: Any) -> str:
     return type(leaf).__name__
 
 
-def check_reducible(x: Tensor, how: str) -> None:
+def check_reducible(name: str, x: Tensor, how: str) -> None:
     """Raise if numbers of this kind can't be added up, or if a gradient would be lost."""
     if x.raw.dtype.kind == "b" and how not in ("max", "min"):
-        raise DTypeError(f"all_reduce: a {how} of booleans; use astype(x, ad.int64), or how='max'")
+        instead = "astype(x, ad.int64)" + (", or how='max'" if name == "all_reduce" else "")
+        raise DTypeError(f"{name}: a {how} of booleans; use {instead}")
     if how == "mean" and x.raw.dtype.kind not in "fc":
-        raise DTypeError(f"all_reduce: a mean of {x.dtype.name}; use astype(x, ad.float32)")
+        raise DTypeError(f"{name}: a mean of {x.dtype.name}; use astype(x, ad.float32)")
     if how not in ("sum", "mean") and x.requires_grad and is_grad_enabled():
-        raise GradientError(
-            f"all_reduce: how={how!r} has no gradient; use x.detach() or ad.no_grad()"
-        )
+        raise GradientError(f"{name}: how={how!r} has no gradient; use x.detach() or ad.no_grad()")
 
 
 class Known:
