@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,9 @@ def calls_from_elsewhere(world: Any, folder: Path) -> None:
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=call_in_a_child, args=(world, queue))
-    child.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python 3.12 and later warn of forks beside threads
+        child.start()
     assert "this process was forked from a rank" in queue.get(timeout=10)
     child.join()
 

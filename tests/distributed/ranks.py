@@ -32,7 +32,8 @@ def need_mpi() -> None:
 def start(count: int, name: str, folder: Path, *args: Any, **environment: str) -> subprocess.Popen:
     """All processes of the program have the folder in their environment, as RANKS_OF."""
     need_mpi()
-    command = [MPIEXEC, "-n", str(count), sys.executable, "-m", "tests.distributed.rank"]
+    python = [sys.executable, "-W", "error", "-m", "tests.distributed.rank"]
+    command = [MPIEXEC, "-n", str(count), *python]
     own = {"OPENBLAS_NUM_THREADS": "1", "ADJOINT_NUM_THREADS": "1", "RANKS_OF": str(folder)}
     return subprocess.Popen(
         [*map(str, command), name, str(folder), *map(str, args)],

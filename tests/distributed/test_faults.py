@@ -75,9 +75,6 @@ FAULTS = AFTER_SAVING | dict([
     program("hang_in_a_worker",
         r"rank 1 hasn't come to it: it is at faults\.py:\d+: `for _ in .*DataLoader", is_late=True),
 ])  # fmt: skip
-FAULTS["before init"] = Fault(
-    "early_fault:nothing", "ValueError: a fault before distributed.init", 2, is_late=True
-)
 
 
 class Ended(NamedTuple):

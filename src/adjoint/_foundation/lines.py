@@ -8,7 +8,7 @@ from traceback import walk_stack, walk_tb
 from types import FrameType
 
 OWN = __name__.partition(".")[0]
-BETWEEN = ("contextlib.py", "functools.py")  # of Python, which call what they were given
+BETWEEN = ("contextlib.py", "functools.py", "threading.py")  # of Python, which call or wait
 
 
 def is_own(frame: FrameType) -> bool:

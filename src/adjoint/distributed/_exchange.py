@@ -157,7 +157,7 @@ class Exchange:
         order = np.array([*self.complete, *rest], np.int64)
         link = self.world._link
         what = ("gradients of parameters", *lines)
-        link.start(what, lambda: link.broadcast(order, 0), any_thread=True).wait()
+        link.await_all([link.start(what, lambda: link.broadcast(order, 0), any_thread=True)])
         sizes = [p.raw.nbytes for p in params]
         limit = partial(usual_size, sum(sizes), ranks=self.world.size)
         return buckets_of(order.tolist(), params, lines, lambda rest: self.nbytes or limit(rest))

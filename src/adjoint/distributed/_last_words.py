@@ -29,7 +29,8 @@ def install(link: Any) -> None:
 def end_all(link: Any, error: BaseException) -> None:
     """Tell the others of an error that nobody caught, let them show it, and end the program."""
     where = line_of(error)
-    message = f"rank {link.rank} raised {type(error).__name__}: {error}"
+    words = f": {error}" if str(error) else ""
+    message = f"rank {link.rank} raised {type(error).__name__}{words}"
     link.stop(f"{message} (at {where})" if where else message)
     link.tell("excused")
     until = time.monotonic() + GRACE

@@ -6,11 +6,11 @@ ends by itself. The first connection that breaks before is that of a rank that w
 """
 
 import os
+import secrets
 import select
 import socket
 import subprocess
 import sys
-import tempfile
 from typing import Any
 
 HOST = socket.gethostname()
@@ -24,61 +24,73 @@ def watch(link: Any) -> socket.socket | None:
     address, server = "", None
     hosts = link.run(("distributed.init", "hosts"), lambda: link.gather_texts(HOST if can else ""))
     if can and hosts.index(HOST) == link.rank:
-        address = os.path.join(tempfile.mkdtemp(prefix="adjoint-"), "ranks")
+        address = f"adjoint-{secrets.token_hex(8)}"
         server = socket.socket(socket.AF_UNIX)
-        server.bind(address)
+        server.bind("\0" + address)  # a name that no file has
         server.listen(link.size)
     addresses = link.run(("distributed.init", "watchers"), lambda: link.gather_texts(address))
     if not can:
         return None
     address = addresses[hosts.index(HOST)]
     connection = socket.socket(socket.AF_UNIX)
-    connection.connect(address)
+    connection.connect("\0" + address)
     connection.send(f"{link.rank}:{os.getpid()}\n".encode())
     if server is not None:
-        start(server, address, hosts.count(HOST))
+        start(server, hosts.count(HOST))
+    connection.settimeout(link.timeout)
+    connection.recv(1)  # it watches
     return connection
 
 
-def start(server: socket.socket, address: str, count: int) -> None:
-    command = [sys.executable, "-I", "-S", __file__, str(server.fileno()), str(count), address]
+def start(server: socket.socket, count: int) -> None:
+    command = [sys.executable, "-I", "-S", __file__, str(server.fileno()), str(count)]
     with server:
-        subprocess.Popen(
+        process = subprocess.Popen(
             command,
             pass_fds=[server.fileno()],
             start_new_session=True,  # launchers end what is in theirs
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
+    process.returncode = 0  # it outlives this one, and nobody waits for it
 
 
-def serve(server: socket.socket, count: int, address: str) -> None:
+def serve(server: socket.socket, count: int) -> None:
     """Wait for the ranks of this machine to end; say which was killed first, if any was."""
     poll = select.epoll()  # what happens first comes first
     ranks: dict[int, socket.socket] = {}
     names: dict[int, str] = {}
     for _ in range(count):
         connection, _ = server.accept()
-        names[connection.fileno()] = connection.recv(64).decode().strip()
+        names[connection.fileno()] = first_line(connection)
         ranks[connection.fileno()] = connection
         poll.register(connection, select.EPOLLIN)
-    os.unlink(address)
-    os.rmdir(os.path.dirname(address))
-    while ranks:
+    for connection in ranks.values():
+        connection.send(b".")
+    ended: set[int] = set()
+    while len(ended) < count:
         for number, _ in poll.poll():
             said = received(ranks[number])
-            if said == ENDED:
-                poll.unregister(ranks.pop(number))
-                continue
+            if said == FAILED:
+                return  # the others end with it
             if not said:
                 rank, _, process = names[number].partition(":")
                 where = f"process {process} on {HOST}"
                 tell(f"adjoint.distributed: rank {rank} was killed ({where}), so all ranks end")
-            return  # the others end with it
+                return
+            ended.add(number)
 
 
 def tell(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
+
+
+def first_line(connection: socket.socket) -> str:
+    """A rank's number and process; what it says after that stays to be read."""
+    text = b""
+    while not text.endswith(b"\n") and (letter := received(connection)):
+        text += letter
+    return text.decode().strip()
 
 
 def received(connection: socket.socket) -> bytes:
@@ -89,5 +101,5 @@ def received(connection: socket.socket) -> bytes:
 
 
 if __name__ == "__main__":
-    number, count, address = sys.argv[1:]
-    serve(socket.socket(fileno=int(number)), int(count), address)
+    number, count = map(int, sys.argv[1:])
+    serve(socket.socket(fileno=number), count)
