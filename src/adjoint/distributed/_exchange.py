@@ -114,14 +114,14 @@ class Exchange:
         """The gradients of a bucket, one after the other."""
         flags = bucket.flags(bucket.array)
         for k, (place, part) in enumerate(zip(bucket.places, bucket.parts, strict=True)):
-            p: Any = self.params[place]()
-            flags[k] = has_one = p is not None and p.grad is not None
+            p = self.params[place]()
+            g = None if p is None else p.grad
+            flags[k] = g is not None
             own = bucket.array[part]
-            if has_one:
-                own = own.reshape(p.shape)
-                np.copyto(own, to_device(p.grad.detach(), "cpu").numpy())
-            else:
+            if g is None:
                 own.fill(0)
+            else:
+                np.copyto(own.reshape(g.shape), to_device(g.detach(), "cpu").numpy())
         return bucket.array
 
     def finish(self) -> None:
