@@ -1,8 +1,10 @@
 """Data-parallel steps of the transformer of `models.py`, on ranks of this machine.
 
-The network is made slow: each byte that is exchanged takes a delay, in which nothing is computed for
-it. So steps show whether the exchange goes on beside backward. Compute is that of all ranks at once,
-each on one thread; exchange is what the link takes when nothing is computed. Memory is that of the
+The network is made slow: each byte that is exchanged takes a delay, in which nothing is computed
+for it. So steps show whether the exchange goes on beside backward. Compute is that of all ranks at
+once, each on one thread; exchange is what the link takes when nothing is computed. The forward pass
+is a third of the step, and nothing can be exchanged before its end: so steps of which compute and
+exchange take about the same time can't take only the longer of the two. Memory is that of the
 optimizer's state with `ShardedOptimizer`. A world of one shows what `DataParallel` itself costs.
 """
 

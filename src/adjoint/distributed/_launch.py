@@ -1,5 +1,6 @@
 """Whether this process is one of several that were started together, and their MPI."""
 
+import faulthandler
 import importlib
 import os
 from typing import Any
@@ -27,18 +28,22 @@ def launched() -> int:
     return 1
 
 
-def communicator() -> Any:
-    """The communicator of all processes, or None if this is the only one."""
+def communicator(timeout: float) -> Any:
+    """The communicator of all processes, or None if this is the only one. If some of them never
+    come to it, MPI waits without end, and so this process ends after `timeout` seconds."""
     count = launched()
     if count == 1:
         return None
     try:
+        faulthandler.dump_traceback_later(timeout, exit=True, file=2)
         MPI = mpi()
     except ImportError as error:
         raise MissingPackageError(
             f"distributed.init: {count} processes were started, and they talk through mpi4py, "
             f"which can't be loaded ({error}): pip install mpi4py mpich"
         ) from error
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     comm = MPI.COMM_WORLD
     if comm.size != count:
         library = MPI.Get_library_version().split("\n")[0].strip("\0 ")

@@ -1,5 +1,6 @@
 """The world: all ranks of a program, and what they can exchange."""
 
+import math
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,13 @@ from ._launch import communicator
 from ._link import Link
 
 TIMEOUT = 60.0
+INTEGERS: dict[str, Callable[[list[int]], Any]] = {  # of Python, which have no largest one
+    "sum": sum,
+    "mean": lambda x: sum(x) / len(x),
+    "max": max,
+    "min": min,
+    "prod": math.prod,
+}
 
 
 class World:
@@ -129,7 +137,7 @@ class World:
                 return expand_dims(x, axis=0)[0]  # a tensor of its own
             return _ops.all_reduce(x, world=self, how=how)
 
-        return self._each(f"all_reduce {how}", reduce, x)
+        return self._each(f"all_reduce {how}", reduce, x, INTEGERS[how])
 
     def all_gather(self, x: Any) -> Any:
         """What all ranks have, along a new first axis; differentiable.
@@ -141,7 +149,7 @@ class World:
         def gather(x: Tensor) -> Tensor:
             return _ops.all_gather(x, world=self) if self.size > 1 else expand_dims(x, axis=0)
 
-        return self._each("all_gather", gather, x, keeps_numbers=False)
+        return self._each("all_gather", gather, x)
 
     def reduce_scatter(self, x: Any) -> Any:
         """Of the sum of what all ranks have one part for each: x[rank], as if x were added up
@@ -160,19 +168,22 @@ class World:
             check_reducible("reduce_scatter", x, "sum")
             return _ops.reduce_scatter(x, world=self) if self.size > 1 else x[0]
 
-        return self._each("reduce_scatter", scatter, x, keeps_numbers=False)
+        return self._each("reduce_scatter", scatter, x)
 
-    def _each(self, name: str, exchange: Callable, tree: Any, keeps_numbers: bool = True) -> Any:
-        """A tree with each leaf exchanged, of which all ranks have the same paths."""
+    def _each(
+        self, name: str, exchange: Callable, tree: Any, of_integers: Callable | None = None
+    ) -> Any:
+        """A tree with each leaf exchanged, of which all ranks have the same paths. `of_integers`:
+        where numbers stay numbers, what becomes of all ranks' integers, which have any size."""
 
         def exchanged(leaf: Any) -> Any:
-            is_number = type(leaf) in SCALAR_RANK
             leaf = leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+            is_number = type(leaf) in SCALAR_RANK
             x = number(leaf, name) if is_number else as_tensor(name.split()[0], leaf)
+            if isinstance(leaf, int) and of_integers:
+                return of_integers(self.all_gather(x).tolist())
             out = exchange(to_device(x, "cpu"))
-            if is_number and keeps_numbers:
-                return out.item()
-            return to_device(out, x.device)
+            return out.item() if is_number and of_integers else to_device(out, x.device)
 
         if self.size > 1 and isinstance(tree, dict | list | tuple):
             paths = [f"{path}: {kind(leaf)}" for path, leaf in with_paths(tree)]
@@ -212,8 +223,7 @@ def outlined(leaf: Any, arrays: list[np.ndarray]) -> Any:
 
 def number(x: Any, name: str) -> Tensor:
     """A Python number as a tensor that has all of its digits."""
-    whole = isinstance(x, int) and not name.endswith("mean")
-    dtype = np.complex128 if isinstance(x, complex) else np.int64 if whole else np.float64
+    dtype = {complex: np.complex128, float: np.float64}.get(type(x), np.int64)
     try:
         return asarray(np.array(x, dtype), device="cpu")
     except OverflowError:
@@ -256,7 +266,7 @@ def init(timeout: float | None = None) -> World:
     if timeout is not None and not as_number("distributed.init", "timeout", timeout) > 0:
         raise ArgumentError(f"distributed.init: timeout is a time in seconds, got {timeout:g}")
     if Known.world is None:
-        comm = communicator()
+        comm = communicator(timeout or TIMEOUT)
         Known.world = World(None if comm is None else Link(comm, timeout or TIMEOUT))
     elif Known.world._link is not None:
         Known.world._link.timeout = timeout or Known.world._link.timeout
