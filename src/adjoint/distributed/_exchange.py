@@ -27,10 +27,10 @@ from ._link import Call
 
 # Bytes of a bucket: 4 MB were best with few ranks on one machine (`python -m benchmarks scaling`).
 # With many, exchanges cost latencies for each of them, which larger buckets share. Of small models
-# there are several all the same, or nothing would be exchanged while backward goes on; and the last
-# ones are smaller, as they are what is waited for at the end.
+# there are several all the same, or nothing would be exchanged while backward goes on. The first is
+# smaller, to begin sooner, and so are the last ones, which are waited for at the end.
 MOST, OF_EACH_RANK, LEAST = 4_000_000, 25_000, 100_000
-OF_ALL, OF_REST = 8, 3  # at most these parts of all bytes, and of those that are still to come
+OF_FIRST, OF_ALL, OF_REST = 32, 8, 3  # at most these parts of all bytes, and of those to come
 LINE = 64  # bytes, at a multiple of which each gradient begins
 
 
@@ -182,7 +182,8 @@ class Exchange:
 
 def usual_size(total: int, rest: int, ranks: int) -> int:
     """Bytes of a bucket, if there are so many in all, and so many still to come."""
-    return max(min(MOST, total // OF_ALL, rest // OF_REST), LEAST, OF_EACH_RANK * ranks)
+    part = OF_FIRST if rest == total else OF_ALL
+    return max(min(MOST, total // part, rest // OF_REST), LEAST, OF_EACH_RANK * ranks)
 
 
 def buckets_of(
