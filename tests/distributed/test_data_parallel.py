@@ -9,8 +9,9 @@ import pytest
 from tests.distributed import programs
 from tests.distributed.ranks import run
 
-# What one process adds up in another order.
+# What one process adds up in another order, or with another number of BLAS's threads.
 ROUNDED = programs.accumulation, programs.kept_gradients, programs.graphs, programs.clipping
+ROUNDED += (programs.with_workers,)
 
 
 @pytest.fixture(scope="module")
