@@ -116,8 +116,8 @@ needing_graph: weakref.WeakKeyDictionary[Joint, tuple[int, ...]] = weakref.WeakK
 
 
 class Extra:
-    """What few nodes have: hooks, a tensor that wants its gradient kept, the user's source line,
-    and what averages a leaf's gradient with those of other processes."""
+    """Parts that few nodes have: hooks, a tensor that wants its gradient kept, the user's source
+    line, and the exchange that averages a leaf's gradient with those of other processes."""
 
     __slots__ = ("exchange", "hooks", "post_hooks", "retains", "source")
 

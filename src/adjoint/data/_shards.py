@@ -12,7 +12,7 @@ from ._samplers import BatchSampler, Sampler
 
 @runtime_checkable
 class World(Protocol):
-    """What is needed of `ad.distributed.World`."""
+    """The part of `ad.distributed.World` that is needed."""
 
     @property
     def rank(self) -> int: ...

@@ -56,7 +56,7 @@ class DataParallel(Module):
             self._exchange.attach(module.named_parameters())
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module makes of its arguments."""
+        """Call the module."""
         exchange = self._exchange
         if exchange is not None and exchange.seen != Changes.latest:
             exchange.attach(self.module.named_parameters())

@@ -48,7 +48,7 @@ class Bucket(NamedTuple):
 
 
 class Exchange:
-    """What averages the gradients of parameters, pass by pass; it knows them weakly."""
+    """Averages gradients of parameters, which it knows weakly, pass by pass."""
 
     def __init__(self, world: Any, nbytes: int | None) -> None:
         self.world, self.nbytes = world, nbytes
@@ -181,7 +181,7 @@ class Exchange:
 
 
 def usual_size(total: int, rest: int, ranks: int) -> int:
-    """Bytes of a bucket, if there are so many in all, and so many still to come."""
+    """Bytes of a bucket, of `total` bytes in all, of which `rest` are still to come."""
     part = OF_FIRST if rest == total else OF_ALL
     return max(min(MOST, total // part, rest // OF_REST), LEAST, OF_EACH_RANK * ranks)
 
@@ -192,8 +192,8 @@ def buckets_of(
     lines: Sequence[str],
     limit: Callable[[int], int],
 ) -> list[Bucket]:
-    """Parameters in an order, in buckets of one dtype; `limit` says of how many bytes, if so many
-    are still to come."""
+    """Parameters in an order, in buckets of one dtype and of `limit(rest)` bytes or a little more,
+    where `rest` are still to come."""
     groups: list[list[int]] = []
     open_groups: dict[np.dtype, list[int]] = {}
     rest = sum(params[k].raw.nbytes for k in order)

@@ -12,7 +12,7 @@ ADDING = {"sum": np.add, "mean": np.add, "max": np.maximum, "min": np.minimum, "
 
 
 def described(name: str, x: Any, how: str = "") -> tuple[str, ...]:
-    """What all ranks must have alike for an exchange of an array."""
+    """The words of an exchange of an array, which all ranks must have alike."""
     return f"{name} {how}".strip(), f"{show(x.dtype)}{list(x.shape)}"
 
 
@@ -40,7 +40,7 @@ def reduce_shape(x_shape: tuple[int, ...]) -> tuple[int, ...]:
 
 all_reduce = op.other(
     "all_reduce",
-    "The sum, or another reduction, of what all ranks have.",
+    "The sum, or another reduction, of all ranks' values.",
     attrs="world how",
     inputs="x",
     shape=reduce_shape,
@@ -49,7 +49,7 @@ all_reduce = op.other(
 )
 all_gather = op.other(
     "all_gather",
-    "What all ranks have, along a new first axis.",
+    "The values of all ranks, along a new first axis.",
     attrs="world",
     inputs="x",
     shape=lambda x_shape, world: (world.size, *x_shape),
@@ -58,7 +58,7 @@ all_gather = op.other(
 )
 reduce_scatter = op.other(
     "reduce_scatter",
-    "Of the sum of what all ranks have the part with this rank's number along the first axis.",
+    "This rank's part, along the first axis, of the sum of all ranks' values.",
     attrs="world",
     inputs="x",
     shape=lambda x_shape: x_shape[1:],

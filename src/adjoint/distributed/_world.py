@@ -81,7 +81,7 @@ class World:
             self._link.run(("barrier",), lambda: None)
 
     def broadcast(self, x: Any, root: int = 0) -> Any:
-        """What rank `root` has, on all ranks; what the others pass doesn't matter. There may be
+        """The value of rank `root`, on all ranks; those of the others don't matter. There may be
         strings and None in it, too.
 
         >>> ad.distributed.init().broadcast({"lr": 0.1, "w": ad.ones(2)})
@@ -120,7 +120,7 @@ class World:
         return link.run((f"broadcast from rank {root}",), send)
 
     def all_reduce(self, x: Any, how: str = "sum") -> Any:
-        """The sum of what all ranks have, on each of them, or "mean", "max", "min", "prod".
+        """The sum of all ranks' values, on each of them, or "mean", "max", "min", "prod".
 
         It is added in the order of the ranks, so all have the same bits. Sums and means are
         differentiable: the gradient is the sum, or mean, of the ranks' gradients.
@@ -140,7 +140,7 @@ class World:
         return self._each(f"all_reduce {how}", reduce, x, INTEGERS[how])
 
     def all_gather(self, x: Any) -> Any:
-        """What all ranks have, along a new first axis; differentiable.
+        """The values of all ranks, along a new first axis; differentiable.
 
         >>> ad.distributed.init().all_gather(ad.asarray([1.0, 2.0]))
         tensor([[1., 2.]])
@@ -152,8 +152,8 @@ class World:
         return self._each("all_gather", gather, x)
 
     def reduce_scatter(self, x: Any) -> Any:
-        """Of the sum of what all ranks have one part for each: x[rank], as if x were added up
-        first. x has an axis of the length of the world in front; differentiable.
+        """One part of the sum of all ranks' values for each rank: x[rank], as if x were added up
+        first. The first axis of x has the length of the world; differentiable.
 
         >>> ad.distributed.init().reduce_scatter(ad.asarray([[1.0, 2.0]]))
         tensor([1., 2.])
@@ -193,7 +193,7 @@ class World:
 
 @dataclass
 class Outline:
-    """What an array is in another rank."""
+    """Shape, dtype and device of an array of another rank."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -207,7 +207,7 @@ class Outline:
 
 
 def outlined(leaf: Any, arrays: list[np.ndarray]) -> Any:
-    """What stands for a leaf; its array joins the others."""
+    """An Outline in the place of an array, which joins the others."""
     if not isinstance(leaf, Tensor | np.ndarray):
         return leaf
     x = as_tensor("broadcast", leaf)
