@@ -88,7 +88,7 @@ def mpiexec() -> str | None:
 
 
 def on_ranks(p: int, what: str, rounds: int) -> dict[float, Any]:
-    """What rank 0 of p prints, by sizes in bytes."""
+    """The figures that rank 0 of p prints, by sizes in bytes."""
     program = [sys.executable, "-m", "benchmarks.scaling", what, str(rounds)]
     process = subprocess.run(
         [str(mpiexec()), "-n", str(p), *program], cwd=ROOT, capture_output=True, text=True

@@ -507,6 +507,37 @@ def test_equal_steps_stay_apart_where_their_result_would_wait_too_long() -> None
     close(ad.compile(function)(x, y), function(x, y))
 
 
+def noting(name: str, calls: list[str]) -> Callable:
+    """An op with a kernel of its own, which does more than give a result."""
+
+    def kernel(x: np.ndarray) -> np.ndarray:
+        calls.append(name)
+        return x + 1
+
+    shape = lambda x_shape: x_shape  # noqa: E731
+    return ad.op.other(name, x=lambda g: g, shape=shape, kernels={"cpu": kernel})
+
+
+def test_ops_with_kernels_of_ones_own_keep_their_order_and_run_though_nobody_needs_them() -> None:
+    calls: list[str] = []
+    first, second, third = (noting(name, calls) for name in ("first", "second", "third"))
+
+    def function(x: ad.Tensor, wide: ad.Tensor) -> ad.Tensor:
+        late = first(ad.exp(wide).sum(axis=0, keepdims=True))
+        second(x)
+        return third(ad.tanh(x)) * 2 + late.sum()
+
+    x = ad.random.normal((3,))
+    for size in (2, 5000):
+        wide = ad.random.normal((size,))
+        call = ad.compile(function)
+        call(x, wide)
+        calls.clear()
+        out = call(x, wide)
+        assert calls == ["first", "second", "third"]
+        close(out, function(x, wide))
+
+
 def test_a_result_takes_over_an_operand_that_nobody_needs_any_more() -> None:
     """Also of one that has done so itself: a chain has the memory of one array."""
     x = ad.ones((16, 16))

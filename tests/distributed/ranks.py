@@ -48,7 +48,7 @@ def start(count: int, name: str, folder: Path, *args: Any, **environment: str) -
 
 
 def finish(process: subprocess.Popen, seconds: float = 120) -> str:
-    """What the ranks have printed."""
+    """The text that the ranks have printed."""
     try:
         return process.communicate(timeout=seconds)[0]
     except subprocess.TimeoutExpired:

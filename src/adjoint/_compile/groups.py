@@ -54,7 +54,7 @@ class Grouping:
             if x not in unit.values:
                 self.readers.setdefault(x, []).append(unit)
         self.unit_of |= dict.fromkeys(step.results, unit)
-        self.depend(unit, self.behind(step, unit) | self.order(step, unit))
+        self.depend(unit, self.behind(step, unit) | self.kept_before(step, unit))
         for other in self.candidates(step) if step.results[0] not in self.apart else ():
             if unit.is_group and other is not unit and self.can_join(unit, other):
                 self.join(unit, other)
@@ -118,7 +118,7 @@ class Grouping:
                 out |= own.before | own.bit
         return out
 
-    def order(self, step: Step, unit: Unit) -> int:
+    def kept_before(self, step: Step, unit: Unit) -> int:
         """The units that come before an op of a user's own, or an exchange with other processes:
         those ops may do more than give results, so they keep their order."""
         if not step.op.is_self_made:

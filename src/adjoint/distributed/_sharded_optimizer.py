@@ -165,7 +165,7 @@ class ShardedOptimizer(Optimizer):
 
     @property
     def state(self) -> Any:
-        """What this rank remembers of its pieces of parameters, to look at."""
+        """This rank's memory of its pieces of parameters, to look at."""
         return self._own.state
 
     def _remembered(self) -> dict[Tensor, dict[str, Any]]:
