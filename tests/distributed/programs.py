@@ -357,6 +357,8 @@ def changes(world: Any) -> dict[str, Any]:
     go("replaced")
     it.inner[0].bias = None
     go("without")
+    it.inner.double()
+    go("in another dtype")
     return out
 
 

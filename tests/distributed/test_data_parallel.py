@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import adjoint as ad
 from tests.distributed import programs
 from tests.distributed.ranks import run
 
@@ -29,3 +30,12 @@ def test_gradients_are_averages_with(behaviour: Any, found: Any) -> None:
         np.testing.assert_array_equal(ranks[0][name], ranks[1][name], err_msg=name)
         atol = tolerance * float(np.max(np.abs(expected[name])))
         np.testing.assert_allclose(ranks[0][name], expected[name], 0, atol, err_msg=name)
+
+
+def test_a_sharded_optimizer_refuses_parameters_of_another_dtype() -> None:
+    model = ad.nn.Linear(3, 1)
+    optimizer = ad.distributed.ShardedOptimizer(ad.optim.AdamW, model.parameters())
+    model.double()
+    model(ad.ones((2, 3), dtype=ad.float64)).sum().backward()
+    with pytest.raises(ad.DTypeError, match=r"ShardedOptimizer.step: .* was .*float32"):
+        optimizer.step()

@@ -56,6 +56,7 @@ class Exchange:
         self.seen = -1  # the changes of modules when the parameters were last looked at
         self.names: list[str] = []
         self.params: list[weakref.ref[Tensor]] = []
+        self.kinds: list[tuple] = []  # their ids, dtypes and shapes
         self.numbers: dict[int, int] = {}  # of parameters, by their ids
         self.buckets: list[Bucket] = []
         self.lock = threading.Lock()
@@ -77,7 +78,9 @@ class Exchange:
     def attach(self, named: Iterable[tuple[str, Tensor]]) -> None:
         """Have a backward pass that reaches one of these parameters come here."""
         found = [(name, p) for name, p in named if p.node is not None]
-        if [id(p) for _, p in found] != [id(ref()) for ref in self.params]:
+        kinds = [(id(p), p.raw.dtype, p.shape) for _, p in found]
+        if kinds != self.kinds or None in (ref() for ref in self.params):
+            self.kinds = kinds
             for p in (ref() for ref in self.params):
                 if p is not None and p.node is not None:  # it may belong to the module no more
                     exchange_by(p.node, None)

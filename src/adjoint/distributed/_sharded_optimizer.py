@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.tensor import Tensor, wrap
+from .._core.tensor import Tensor, describe, wrap
 from .._foundation.dtypes import float64, show
 from .._foundation.errors import ArgumentError, DTypeError, TraceError
 from .._foundation.modes import is_tracing, no_grad
@@ -104,6 +104,7 @@ class ShardedOptimizer(Optimizer):
                 "ShardedOptimizer.step: it can't be recorded; compile what computes the gradients, "
                 "and make the step after it"
             )
+        self._check_dtypes()
         for group, own in zip(self.param_groups, self._own.param_groups, strict=True):
             own.update(self._settings_of(group))
         averaged = {p: p.grad for p in self._all_params if p.grad is not None}
@@ -126,6 +127,17 @@ class ShardedOptimizer(Optimizer):
                     if p in changed:
                         p[...] = value
         return loss
+
+    def _check_dtypes(self) -> None:
+        """Raise, on all ranks, if a parameter has become one of another dtype."""
+        for dtype, row in self._rows.items():
+            for p in row:
+                if p.raw.dtype != dtype:
+                    raise DTypeError(
+                        f"ShardedOptimizer.step: a parameter is {describe(p)}, and was "
+                        f"{show(dtype)} when the optimizer was made: make a new one, or cast the "
+                        "model before"
+                    )
 
     def _reduced(self, grads: dict[Tensor, Tensor]) -> dict[Tensor, Tensor]:
         """For the parameters that have a gradient on some rank: the average of this rank's piece,
